@@ -101,7 +101,7 @@ def test_without_rings_of_its_own(start: StartProcesses) -> None:
 
 
 def test_what_a_secondary_asks(beside: Processes, tmp_path: Path) -> None:
-    """Descriptor status, the clock, a rule's counter, statistics and their reset, memory of its own,
+    """Descriptor status, the clock, how packets are split, a rule's counter, statistics and their reset, memory of its own,
     what is refused, and a send queue that breaks: the packet is lost, and the next one passes."""
     program = compiled([SOURCES / "asks.c"], tmp_path / "asks")
     beside.start_primary(program, [], ["-m", "64"], devargs=",rx_timestamp=real")
@@ -113,6 +113,7 @@ def test_what_a_secondary_asks(beside: Processes, tmp_path: Path) -> None:
     assert found and before < int(found[1]) < time.time_ns(), secondary.output
     assert "rte_eth_dev_rx_intr_enable is for the primary process" in secondary.output
     assert "interrupt: -1, -95\n" in secondary.output
+    assert "queue 0: 0, 64 bytes at 0 of rx, 1600 bytes at 128 of rx\n" in secondary.output
     assert "refused: -1 -1 -1 -1 -1 -1 -1\n" in secondary.output
     for name in ("rte_flow_flush", "rte_flow_push", "rte_mtr_capabilities_get", "rte_eth_timesync_enable"):
         assert f"{name} is for the primary process" in secondary.output

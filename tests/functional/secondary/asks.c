@@ -18,7 +18,14 @@ static void ask(int number) { asked = number; }
 
 static int primary(void) {
     struct rte_mempool* const pool = make_pool("rx", 4095);
-    struct rte_flow* const rule = pool != NULL ? start_port(PORT, pool) : NULL;
+    union rte_eth_rxseg segments[] = {{.split = {.mp = pool, .length = 64}},
+                                      {.split = {.mp = pool, .length = 1600, .offset = 128}}};
+    const struct rte_eth_rxconf split = {.rx_seg = segments,
+                                         .rx_nseg = 2,
+                                         .offloads = RTE_ETH_RX_OFFLOAD_BUFFER_SPLIT |
+                                                     RTE_ETH_RX_OFFLOAD_SCATTER};
+    struct rte_flow* const rule = pool != NULL ? start_port(PORT, pool, &split) : NULL;
+    memset(segments, 0, sizeof segments); // they were the application's, for the time of the call
     const struct rte_memzone* zone = rte_memzone_reserve("rule", sizeof rule, SOCKET_ID_ANY, 0);
     if (rule == NULL || zone == NULL) return 2;
     memcpy(zone->addr, &rule, sizeof rule);
@@ -40,6 +47,16 @@ static void tell_clock(void) {
     uint64_t time = 0;
     const int result = rte_eth_read_clock(PORT, &time);
     printf("clock: %d, %lu\n", result, (unsigned long)time);
+}
+
+static void tell_split(void) {
+    struct rte_eth_rxq_info info;
+    printf("queue 0: %d", rte_eth_rx_queue_info_get(PORT, 0, &info));
+    for (uint16_t i = 0; i < info.conf.rx_nseg; ++i) {
+        const struct rte_eth_rxseg_split* const segment = &info.conf.rx_seg[i].split;
+        printf(", %u bytes at %u of %s", segment->length, segment->offset, segment->mp->name);
+    }
+    printf("\n");
 }
 
 /// Mapping is the primary's.
@@ -90,6 +107,7 @@ static int secondary(void) {
     printf("interrupt: %d, %d\n", rte_eth_dev_rx_intr_enable(PORT, QUEUE),
            rte_eth_dev_rx_intr_ctl_q(PORT, QUEUE, RTE_EPOLL_PER_THREAD, RTE_INTR_EVENT_ADD, NULL));
     tell_refused();
+    tell_split();
     say("polling");
     while (rte_eth_rx_descriptor_status(PORT, QUEUE, PACKETS - 1) != RTE_ETH_RX_DESC_DONE)
         ;

@@ -18,7 +18,8 @@ static void toggle_busy(int number) {
 
 static int primary(void) {
     struct rte_mempool* const pool = make_pool("rx", 4095);
-    if (pool == NULL || start_port(0, pool) == NULL || start_port(1, pool) == NULL) return 2;
+    if (pool == NULL || start_port(0, pool, NULL) == NULL ||
+        start_port(1, pool, NULL) == NULL) return 2;
     say("the ports are there");
     for (;;)
         pause();

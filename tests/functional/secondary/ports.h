@@ -22,14 +22,18 @@ static struct rte_flow* lead_to_queue(uint16_t port) {
     return rte_flow_create(port, &attr, pattern, actions, &error);
 }
 
-// Null: it failed.
-static struct rte_flow* start_port(uint16_t port, struct rte_mempool* pool) {
-    const struct rte_eth_conf conf = {0};
+// Null: it failed. With a split, Rx queue 0 has that for its packets.
+static struct rte_flow* start_port(uint16_t port, struct rte_mempool* pool,
+                                   const struct rte_eth_rxconf* split) {
+    struct rte_eth_conf conf = {0};
+    if (split != NULL) conf.rxmode.offloads = split->offloads;
     if (rte_eth_dev_configure(port, 2, 2, &conf) != 0) return NULL;
-    for (uint16_t queue = 0; queue < 2; ++queue)
-        if (rte_eth_rx_queue_setup(port, queue, 256, SOCKET_ID_ANY, NULL, pool) != 0 ||
+    for (uint16_t queue = 0; queue < 2; ++queue) {
+        const struct rte_eth_rxconf* const own = queue == 0 ? split : NULL;
+        if (rte_eth_rx_queue_setup(port, queue, 256, SOCKET_ID_ANY, own, own ? NULL : pool) != 0 ||
             rte_eth_tx_queue_setup(port, queue, 256, SOCKET_ID_ANY, NULL) != 0)
             return NULL;
+    }
     return rte_eth_dev_start(port) == 0 ? lead_to_queue(port) : NULL;
 }
 

@@ -190,6 +190,49 @@ TEST_F(PortTest, AllQueuesStripOrNone) {
     EXPECT_EQ(rte_eth_dev_get_vlan_offload(id()), 0);
 }
 
+/// Also when the queue was made anew for another MTU.
+TEST_F(PortTest, AQueueTellsHowItSplitsPackets) {
+    rx_offloads = RTE_ETH_RX_OFFLOAD_BUFFER_SPLIT | RTE_ETH_RX_OFFLOAD_SCATTER;
+    const Result<void> done = attach();
+    ASSERT_TRUE(done) << done.error().what;
+    ASSERT_EQ(configure(2, 1), 0);
+    const auto told = [&] {
+        rte_eth_rxq_info info{};
+        EXPECT_EQ(rte_eth_rx_queue_info_get(id(), 1, &info), 0);
+        return info;
+    };
+    EXPECT_EQ(told().conf.rx_seg, nullptr);
+    {
+        rte_eth_rxseg segments[2]{};
+        for (rte_eth_rxseg& segment : segments)
+            segment.split.mp = pool.get();
+        segments[0].split.length = 16;
+        segments[1].split.length = 1600;
+        segments[1].split.offset = 8;
+        rte_eth_rxconf conf{};
+        conf.rx_seg = reinterpret_cast<decltype(conf.rx_seg)>(segments);
+        conf.rx_nseg = 2;
+        conf.offloads = rx_offloads;
+        ASSERT_EQ(rte_eth_rx_queue_setup(id(), 1, kDescriptors, 0, &conf, nullptr), 0);
+        std::ranges::fill(segments, rte_eth_rxseg{});
+    }
+    const rte_eth_rxq_info info = told();
+    ASSERT_EQ(info.conf.rx_nseg, 2);
+    EXPECT_EQ(info.conf.rx_seg[0].split.mp, pool.get());
+    EXPECT_EQ(info.conf.rx_seg[0].split.length, 16);
+    EXPECT_EQ(info.conf.rx_seg[1].split.offset, 8);
+    EXPECT_EQ(info.mp, pool.get());
+    EXPECT_EQ(info.scattered_rx, 1);
+    EXPECT_EQ(info.nb_desc, kDescriptors);
+    ASSERT_EQ(rte_eth_dev_set_mtu(id(), 1400), 0);
+    ASSERT_EQ(rte_eth_dev_start(id()), 0);
+    EXPECT_EQ(told().conf.rx_seg, info.conf.rx_seg);
+    EXPECT_EQ(info.conf.rx_seg[0].split.length, 16);
+    ASSERT_EQ(rte_eth_dev_stop(id()), 0);
+    ASSERT_EQ(rte_eth_rx_queue_setup(id(), 1, kDescriptors, 0, nullptr, pool.get()), 0);
+    EXPECT_EQ(told().conf.rx_nseg, 0);
+}
+
 /// Each call of the set-up fails in turn, those for the port's rules among them: the port and its
 /// rules go on as before, and the application can try again.
 TEST_F(PortTest, AQueueThatCannotBeSetUpWhileThePortRunsLeavesTheOthers) {

@@ -88,6 +88,8 @@ struct SharedRxQueue {
     uint16_t descriptors = 0;
     uint64_t offloads = 0;
     rte_mempool* pool = nullptr;
+    rte_eth_rxseg* split = nullptr; ///< as the application gave it, in DPDK's heap; null: none
+    uint16_t split_segments = 0;
     RxCounters base;            ///< counters at the last statistics reset
     bool counts_missed = false; ///< the device counts what this queue misses
     uint64_t missed = 0;        ///< so many, when it was last asked

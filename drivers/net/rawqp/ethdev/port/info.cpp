@@ -127,6 +127,8 @@ void rxq_info_get(rte_eth_dev* dev, uint16_t queue, rte_eth_rxq_info* info) noex
     info->mp = spec.pool;
     info->conf.offloads = spec.offloads;
     info->conf.rx_deferred_start = spec.deferred ? 1 : 0;
+    info->conf.rx_seg = spec.split;
+    info->conf.rx_nseg = spec.split_segments;
     info->scattered_rx = spec.segments > 1 ? 1 : 0;
     info->nb_desc = spec.descriptors;
     info->rx_buf_size =

@@ -27,6 +27,20 @@ void withdraw_rules(Port& port) {
     port.filters->clear();
 }
 
+/// What the application asked for is told as long as the queue is there, whatever it does with its
+/// copy.
+Result<void> keep_split(RxQueue& queue) {
+    const auto& wanted = queue.spec.split_wanted;
+    if (wanted.empty()) return {};
+    queue.split = socket_array<rte_eth_rxseg>(wanted.size(), queue.spec.socket);
+    if (!queue.split)
+        return fail(ENOMEM, "Rx queue {}: no memory for {} segments", queue.spec.queue_id,
+                    wanted.size());
+    for (size_t i = 0; i < wanted.size(); ++i)
+        queue.split[i].split = wanted[i];
+    return {};
+}
+
 /// All that steering has for the port, by the queues that there are.
 Result<void> install_rules(Port& port) {
     Result<void> done = apply_filters(port, wanted_filters(port));
@@ -103,6 +117,8 @@ int rx_queue_setup(rte_eth_dev* dev, uint16_t id, uint16_t descriptors, unsigned
             wanted.split_wanted.push_back(conf->rx_seg[i].split);
     Result<std::unique_ptr<RxQueue>> queue = create_rx_queue(port, wanted);
     if (!queue) return report(port.name, queue.error());
+    if (const Result<void> kept = keep_split(**queue); !kept)
+        return report(port.name, kept.error());
     const bool deferred = conf->rx_deferred_start != 0;
     if (port.started()) {
         const Result<void> done = replace_running(port, std::move(*queue), deferred);

@@ -6,6 +6,7 @@
 #include "drivers/net/rawqp/ethdev/queues/q_counter.hpp"
 #include "drivers/net/rawqp/ethdev/shared_port.hpp"
 #include "drivers/net/rawqp/rings/ring.hpp"
+#include "drivers/net/rawqp/rings/socket_memory.hpp"
 
 namespace rawqp {
 
@@ -27,9 +28,10 @@ struct RxQueue {
     QCounter q_counter;
     verbs::Wq wq;
     RxSpec spec;
-    RxRing* ring = nullptr;    ///< what dev->data->rx_queues[i] points to; owned
-    bool wq_strips = false;    ///< the WQ takes VLAN tags out
-    bool reset_failed = false; ///< of the WQ: the device may still write into the mbufs
+    RxRing* ring = nullptr;           ///< what dev->data->rx_queues[i] points to; owned
+    SocketArray<rte_eth_rxseg> split; ///< RxSpec::split_wanted, for other processes to see
+    bool wq_strips = false;           ///< the WQ takes VLAN tags out
+    bool reset_failed = false;        ///< of the WQ: the device may still write into the mbufs
 
     /// The WQ is in RDY and the ring holds mbufs.
     [[nodiscard]] bool running() const { return shared.state == QueueState::running; }

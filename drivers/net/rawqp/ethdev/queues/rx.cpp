@@ -202,6 +202,8 @@ void RxQueue::publish(bool deferred) {
     shared.descriptors = spec.descriptors;
     shared.offloads = spec.offloads;
     shared.pool = spec.pool;
+    shared.split = split.get();
+    shared.split_segments = static_cast<uint16_t>(spec.split_wanted.size());
     shared.counts_missed = bool(q_counter);
     port.dev->data->rx_queues[spec.queue_id] = ring;
     advance(shared.state, QueueState::set_up);
@@ -357,6 +359,7 @@ Result<void> refit_rx_queues(Port& port) {
             return fail(fitted.error().code, "Rx queue {} cannot take the port's MTU of {}: {}",
                         queue->spec.queue_id, port.dev->data->mtu, fitted.error().what);
         (*fitted)->ring->counters = queue->ring->counters;
+        (*fitted)->split = std::move(queue->split);
         (*fitted)->publish(queue->shared.deferred);
         queue = std::move(*fitted);
     }
