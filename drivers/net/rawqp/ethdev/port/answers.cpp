@@ -108,6 +108,7 @@ int on_question(const rte_mp_msg* message, const void* peer) {
     const std::lock_guard lock(ports_mutex);
     if (message->len_param != sizeof question) return -1;
     memcpy(&question, message->param, sizeof question);
+    answer.number = question.number;
     Port* const port = question.port_id < ports.size() ? ports[question.port_id] : nullptr;
     answer.error = port != nullptr ? answer_to(*port, question, answer, enclosed) : ENODEV;
     reply.num_fds = static_cast<int>(enclosed.fds.size());

@@ -36,6 +36,7 @@ enum class Question : uint32_t {
 };
 
 struct QuestionMessage {
+    uint32_t number = 0; ///< of the asking process's questions
     Question what{};
     uint16_t port_id = 0;
     uint16_t queue_id = 0;
@@ -44,7 +45,8 @@ struct QuestionMessage {
 };
 
 struct AnswerMessage {
-    int error = 0; ///< errno value; EAGAIN: the control path is busy with the port just now
+    uint32_t number = 0; ///< the question's: EAL takes a late answer for that to the next one
+    int error = 0;       ///< errno value; EAGAIN: the control path is busy with the port just now
     MrEntry entry;
     mlx5dv_clock_info clock{};
     uint64_t time = 0;               ///< of device_clock

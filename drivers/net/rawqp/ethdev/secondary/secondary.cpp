@@ -2,6 +2,7 @@
 #include "drivers/net/rawqp/ethdev/secondary/secondary.hpp"
 
 #include "drivers/net/rawqp/ethdev/port/ops.hpp"
+#include "drivers/net/rawqp/ethdev/process/questions.hpp"
 #include "drivers/net/rawqp/ethdev/secondary/refusal.hpp"
 #include "drivers/net/rawqp/log.hpp"
 
@@ -15,46 +16,6 @@ namespace {
 /// How long a burst that is running may take to come to its end.
 constexpr unsigned kLeaveMilliseconds = kLetGoMilliseconds / 2;
 constexpr unsigned kAttachAttempts = 200; ///< 10 ms apart
-/// After a question without an answer no other is asked for so long: bursts would crawl.
-constexpr unsigned kSilenceMilliseconds = 1000;
-
-/// EAL lets one question of a name be pending.
-constinit std::mutex question_mutex;
-constinit std::atomic<uint64_t> silent_until{0}; ///< timer cycles
-
-uint64_t cycles(unsigned milliseconds) { return rte_get_timer_hz() / 1000 * milliseconds; }
-
-struct Answered {
-    AnswerMessage answer;
-    Fd fds[2];
-};
-
-Answered ask_primary(const QuestionMessage& question, unsigned milliseconds) {
-    Answered result;
-    const std::lock_guard lock(question_mutex);
-    result.answer.error = ETIMEDOUT;
-    if (rte_get_timer_cycles() < silent_until) return result;
-    rte_mp_msg request{};
-    rte_strscpy(request.name, kActionName, sizeof request.name);
-    memcpy(request.param, &question, sizeof question);
-    request.len_param = sizeof question;
-    struct rte_mp_reply replies {};
-    const timespec patience{milliseconds / 1000, long{milliseconds % 1000} * 1'000'000};
-    if (rte_mp_request_sync(&request, &replies, &patience) != 0 || replies.nb_received != 1) {
-        free(replies.msgs);
-        silent_until = rte_get_timer_cycles() + cycles(kSilenceMilliseconds);
-        return result;
-    }
-    const rte_mp_msg& reply = replies.msgs[0];
-    for (int i = 0; i < reply.num_fds; ++i) {
-        Fd fd(reply.fds[i]);
-        if (i < 2) result.fds[i] = std::move(fd);
-    }
-    if (reply.len_param == sizeof result.answer)
-        memcpy(&result.answer, reply.param, sizeof result.answer);
-    free(replies.msgs);
-    return result;
-}
 
 } // namespace
 
