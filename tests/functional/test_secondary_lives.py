@@ -20,7 +20,16 @@ from rig.testpmd import Testpmd
 BURST = 32
 rounds = pytest.mark.parametrize("kills", [10, pytest.param(50, marks=pytest.mark.thorough)])
 guest_if_thorough = pytest.mark.guest(when=lambda params: params["kills"] == 50)
-ANSWER = r"stats: {}, received: {}, link: {}, clock: {}, stop: -1\b"  # of forward.c, to SIGUSR1
+
+
+def says(stats: int = 0, received: int | str = r"\d+", link: str = "up", clock: int | str = 0,
+         stop: int = -1, removed: int = 0) -> str:
+    """What forward.c answers to SIGUSR1."""
+    return (f"stats: {stats}, received: {received}, link: {link}, clock: {clock}, stop: {stop}, "
+            f"removed: {removed}\n")
+
+
+GONE = says(-5, 0, "down", -5, removed=1)
 
 
 def run_forward(processes: Processes, forward: str) -> Screen:
@@ -93,7 +102,7 @@ def test_follows(start: StartProcesses, forward: str, change: str) -> None:
             CHANGES[change](processes.primary)
             processes.steer_to(1)  # testpmd flushes rules when it stops a port
         processes.transfer(300)
-    ask(secondary, ANSWER.format(0, r"\d+", "up", 0), 2)
+    ask(secondary, says(), 2)
     processes.primary.stop_port("all")
     assert processes.primary.mbufs_in_use() <= BURST
     assert "secondary process does not answer" not in processes.hca.program.output
@@ -114,7 +123,7 @@ def test_the_primary_closes_a_port(start: StartProcesses, forward: str) -> None:
     secondary.wait_for("close: 0")
     wire = processes.hca.wires[0]
     wire.transfer(numbered(300), to=wire)
-    ask(secondary, ANSWER.format(0, r"\d+", "up", 0), 2)
+    ask(secondary, says(), 2)
     assert processes.primary.quit() == 0
 
 
@@ -131,13 +140,84 @@ def test_a_port_is_plugged(start: StartProcesses, forward: str) -> None:
         program.signal(signal.SIGUSR2)
         program.wait_for("close: 0", since)
         processes.primary.expect("port detach 1", "Device is detached")
-        ask(program, "ports: 1, " + ANSWER.format(0, r"\d+", "up", 0), 2)
+        ask(program, "ports: 1, " + says(), 2)
         processes.primary.expect("port attach net_rawqp1,device=mlx5_1", "Port 1 is attached")
-        ask(program, "ports: 2, " + ANSWER.format(0, r"\d+", "up", 0), 2)
+        ask(program, "ports: 2, " + says(), 2)
         processes.primary.start_port(1)
         program.signal(signal.SIGUSR2)
         program.wait_for("both ports", since)
     assert processes.primary.quit() == 0
+
+
+def test_a_port_is_plugged_after_a_hang(start: StartProcesses, forward: str) -> None:
+    """Bursts ask nothing for a second after a question without an answer: who attaches does."""
+    processes = start()
+    program = run_forward(processes, forward)
+    processes.primary.stop_port(1)
+    program.signal(signal.SIGUSR2)
+    program.wait_for("close: 0")
+    processes.primary.expect("port detach 1", "Device is detached")
+    processes.hca.signal_program(signal.SIGSTOP)
+    ask(program, "ports: 1, " + says(clock=-110), 2)
+    processes.hca.signal_program(signal.SIGCONT)
+    processes.primary.expect("port attach net_rawqp1,device=mlx5_1", "Port 1 is attached")
+    ask(program, "ports: 2, " + says(), 2)
+
+
+def test_a_closed_port_is_unplugged(start: StartProcesses, forward: str) -> None:
+    """The primary has erased its name then: the secondary's goes all the same. Until then it says
+    that it is gone, whatever it is asked."""
+    processes = start()
+    program = run_forward(processes, forward)
+    program.signal(signal.SIGWINCH)
+    program.wait_for("port 0 alone")
+    processes.primary.stop_port(1)
+    processes.primary.expect("port close 1", "Done")
+    ask(program, "ports: 2, " + says() + "port 1 is removed, clean-up: -5\n", 2)
+    processes.primary.expect("device detach net_rawqp1", "is detached")
+    ask(program, "ports: 1, " + says(), 2)
+    processes.primary.expect("port attach net_rawqp1,device=mlx5_1", "Port 1 is attached")
+    ask(program, "ports: 2, " + says(), 2)
+
+
+def test_another_port_takes_the_place(start: StartProcesses, forward: str) -> None:
+    """A secondary that still has the former one leaves the state of the new one alone."""
+    processes = start()
+    program = run_forward(processes, forward)
+    processes.primary.stop_port(0)
+    processes.primary.expect("port reset 0", "Done")
+    processes.primary.start_port(0)
+    program.wait_for("net_rawqp0: the primary process closes the port")
+    ask(program, says(-5, 0, "down", -5, stop=0, removed=1), 2)
+    assert "Link status: up" in processes.primary.command("show port info 0")
+
+
+def test_a_port_is_closed_beside_a_call(start: StartProcesses, forward: str) -> None:
+    """Of a secondary, which looks at what the primary is about to free: that waits for it."""
+    processes = start()
+    program = run_forward(processes, forward)
+    processes.primary.stop_port(1)
+    program.signal(signal.SIGALRM)
+    program.wait_for("dumping")
+    with ThreadPoolExecutor(1) as pool:
+        closing = pool.submit(processes.primary.expect, "port close 1", "Done")
+        early = wait([closing], timeout=0.2)
+        program.signal(signal.SIGALRM)
+        assert not early.done
+        closing.result()
+    program.wait_for("dump: 0")
+    assert "does not answer" not in processes.hca.program.output
+
+
+def test_a_device_dies(beside: Processes, forward: str) -> None:
+    """Whose port lives in the primary, which does nothing about it."""
+    beside.start_primary(forward, [], ["-m", "64"])
+    beside.hca.program.wait_for("the ports are there", timeout=60)
+    program = run_forward(beside, forward)
+    ask(program, says(received=0), 2)
+    beside.hca.inject(0, "device_fatal")
+    beside.hca.program.wait_for("net_rawqp0: RDMA device mlx5_0 failed")
+    ask(program, says(received=0, link="(up|down)", removed=1), 2)
 
 
 @pytest.mark.guest
@@ -148,13 +228,13 @@ def test_the_primary_dies(start: StartProcesses, forward: str) -> None:
     program = run_forward(processes, forward)
     processes.steer_to(1)
     processes.transfer(50)
-    ask(program, ANSWER.format(0, 50, "up", 0), 5)
+    ask(program, says(received=50), 5)
     processes.transfer(50)  # also after the stop that was refused
     assert "rte_eth_dev_stop is for the primary process" in program.output
     processes.hca.signal_program(signal.SIGKILL)
     program.wait_for("net_rawqp0: the primary process is gone")
     program.wait_for("net_rawqp1: the primary process is gone")
-    ask(program, ANSWER.format(-5, 0, "down", -5), 2)
+    ask(program, GONE, 2)
     assert not processes.home.left_in_kernel()
 
 
@@ -165,7 +245,7 @@ def test_the_primary_hangs(start: StartProcesses, forward: str) -> None:
     processes.steer_to(1)
     processes.transfer(50)
     processes.hca.signal_program(signal.SIGSTOP)
-    ask(program, ANSWER.format(0, 50, "up", -110), 2)
+    ask(program, says(received=50, clock=-110), 2)
     processes.hca.signal_program(signal.SIGCONT)
     processes.transfer(50)
 
@@ -207,6 +287,26 @@ def test_a_secondary_is_late(start: StartProcesses, forward: str) -> None:
     processes.transfer(50)
     processes.primary.stop_port("all")
     assert processes.primary.mbufs_in_use() == 0
+
+
+def test_a_secondary_sleeps_through_new_rings(start: StartProcesses, forward: str) -> None:
+    """It hangs, outside of bursts, from before its queues are stopped until after others run in their
+    place: it goes on with these."""
+    processes = start()
+    program = run_forward(processes, forward)
+    processes.steer_to(1)
+    processes.transfer(50)
+    program.signal(signal.SIGHUP)
+    program.wait_for("busy")
+    program.signal(signal.SIGALRM)
+    program.wait_for("dumping")
+    restart(processes.primary, "port config all rxd 1024", "port config all txd 1024")
+    program.signal(signal.SIGHUP)
+    processes.primary.silent("port 1 rxq 0 stop", "port 1 rxq 0 start")  # waits for its answer
+    program.signal(signal.SIGALRM)
+    program.wait_for("dump: 0")
+    processes.steer_to(1)
+    processes.transfer(50)
 
 
 @pytest.mark.guest(when=lambda params: params["kills"] == 50 or params["devargs"] == "")
@@ -311,7 +411,7 @@ def test_primaries_are_killed(beside: Processes, forward: str, kills: int) -> No
         if not attaches:
             for port in range(2):
                 program.wait_for(f"net_rawqp{port}: the primary process is gone")
-            ask(program, ANSWER.format(-5, 0, "down", -5), 2)
+            ask(program, GONE, 2)
             kill(beside, program)
         else:
             expect_an_end(program)

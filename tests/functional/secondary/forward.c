@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // As primary: ports 0 and 1. As secondary: forwards between them, by queue 1 of each, until it is
-// killed. On SIGUSR1 it says what port 0 answers; on SIGUSR2 it closes port 1, and sends the
-// packets of port 0 back until the next SIGUSR2. From one SIGHUP to the next EAL's interrupt thread
-// is busy, while packets are forwarded.
+// killed. On SIGUSR1 it says what the ports answer; on SIGUSR2 it closes port 1, and sends the
+// packets of port 0 back until the next SIGUSR2; on SIGWINCH it does so without closing port 1.
+// From one SIGHUP to the next EAL's interrupt thread is busy, while packets are forwarded. On
+// SIGALRM it dumps port 1 to somebody who takes nothing before the next SIGALRM.
+#define _GNU_SOURCE
 #include "ports.h"
 
 #include <rte_alarm.h>
@@ -15,14 +17,35 @@ static void toggle_busy(int number) {
     (void)number;
     busy = !busy;
 }
+static volatile sig_atomic_t dump_is_held;
+static void toggle_dump(int number) {
+    dump_is_held = !dump_is_held;
+    if (dump_is_held) ask(number);
+}
 
 static int primary(void) {
     struct rte_mempool* const pool = make_pool("rx", 4095);
-    if (pool == NULL || start_port(0, pool, NULL) == NULL ||
-        start_port(1, pool, NULL) == NULL) return 2;
+    if (pool == NULL || start_port(0, pool, NULL) == NULL || start_port(1, pool, NULL) == NULL)
+        return 2;
     say("the ports are there");
     for (;;)
         pause();
+}
+
+static ssize_t take_dump(void* cookie, const char* text, size_t size) {
+    (void)cookie, (void)text;
+    if (dump_is_held) say("dumping");
+    while (dump_is_held)
+        rte_delay_us_sleep(1000);
+    return (ssize_t)size;
+}
+
+static void dump(void) {
+    FILE* const file = fopencookie(NULL, "w", (cookie_io_functions_t){.write = take_dump});
+    setvbuf(file, NULL, _IONBF, 0);
+    printf("dump: %d\n", rte_eth_dev_priv_dump(1, file));
+    fclose(file);
+    fflush(stdout);
 }
 
 static void answer(void) {
@@ -31,9 +54,12 @@ static void answer(void) {
     uint64_t clock; // a question to the primary
     const int read = rte_eth_stats_get(0, &stats);
     rte_eth_link_get(0, &link);
-    printf("ports: %u, stats: %d, received: %lu, link: %s, clock: %d, stop: %d\n",
+    const int told = rte_eth_read_clock(0, &clock), stopped = rte_eth_dev_stop(0);
+    printf("ports: %u, stats: %d, received: %lu, link: %s, clock: %d, stop: %d, removed: %d\n",
            rte_eth_dev_count_avail(), read, (unsigned long)stats.ipackets,
-           link.link_status ? "up" : "down", rte_eth_read_clock(0, &clock), rte_eth_dev_stop(0));
+           link.link_status ? "up" : "down", told, stopped, rte_eth_dev_is_removed(0));
+    if (rte_eth_dev_is_removed(1))
+        printf("port 1 is removed, clean-up: %d\n", rte_eth_tx_done_cleanup(1, QUEUE, 0));
     fflush(stdout);
 }
 
@@ -58,6 +84,11 @@ static void forward(void) {
         asked = 0;
         if (question == SIGUSR1) {
             answer();
+        } else if (question == SIGALRM) {
+            dump();
+        } else if (question == SIGWINCH) {
+            say("port 0 alone");
+            ports = 1;
         } else {
             if (ports == 2)
                 printf("close: %d\n", rte_eth_dev_close(1));
@@ -74,6 +105,8 @@ int main(int argc, char** argv) {
     if (rte_eal_process_type() == RTE_PROC_PRIMARY) return primary();
     signal(SIGUSR1, ask);
     signal(SIGUSR2, ask);
+    signal(SIGWINCH, ask);
+    signal(SIGALRM, toggle_dump);
     signal(SIGHUP, toggle_busy);
     if (rte_eal_alarm_set(1000, be_busy, NULL) != 0) return 3;
     say("forwarding");

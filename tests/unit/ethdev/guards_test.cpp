@@ -37,7 +37,7 @@ TEST_F(GuardsTest, PassBurstsOnWhileOpen) {
     ring.may_end = true;
     EXPECT_EQ(receive(), 0u);
     EXPECT_FALSE(ring.inside);
-    guards.rx[0].open(&ring, SlowRing::burst);
+    guards.rx[0].open(&ring, SlowRing::burst, 1);
     EXPECT_EQ(receive(), 7u);
     guards.rx[0].close();
     EXPECT_TRUE(guards.wait_until_left(0));
@@ -45,7 +45,7 @@ TEST_F(GuardsTest, PassBurstsOnWhileOpen) {
 }
 
 TEST_F(GuardsTest, KnowWhenTheLastBurstHasLeft) {
-    guards.rx[0].open(&ring, SlowRing::burst);
+    guards.rx[0].open(&ring, SlowRing::burst, 1);
     std::thread lcore([&] { receive(); });
     while (!ring.inside)
         std::this_thread::yield();
@@ -55,6 +55,24 @@ TEST_F(GuardsTest, KnowWhenTheLastBurstHasLeft) {
     ring.may_end = true;
     EXPECT_TRUE(guards.wait_until_left(10'000));
     lcore.join();
+}
+
+/// A clean-up is in the ring like a burst.
+TEST_F(GuardsTest, KnowOfACleanUp) {
+    static constexpr uint16_t kQueue = 2;
+    TxRing tx{};
+    tx.port_id = kPort;
+    tx.queue_id = kQueue;
+    format.tx_done_cleanup = [](void*, uint32_t count) {
+        EXPECT_TRUE(PortGuards::of(kPort).tx[kQueue].occupied());
+        return static_cast<int>(count);
+    };
+    EXPECT_EQ(guarded_tx_done_cleanup(nullptr, 5), -EIO) << "of a queue that is gone";
+    EXPECT_EQ(guarded_tx_done_cleanup(&tx, 5), -EIO) << "closed";
+    guards.tx[kQueue].open(&tx, SlowRing::burst, 1);
+    EXPECT_EQ(guarded_tx_done_cleanup(&tx, 5), 5);
+    EXPECT_FALSE(guards.tx[kQueue].occupied());
+    guards.tx[kQueue].close();
 }
 
 } // namespace

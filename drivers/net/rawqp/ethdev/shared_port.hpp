@@ -83,6 +83,7 @@ struct FailedCq {
 
 struct SharedRxQueue {
     QueueState state = QueueState::absent;
+    uint32_t set_ups = 0;  ///< so far: another one's ring may lie where the former's did
     bool deferred = false; ///< port start leaves it stopped
     uint8_t segments = 1;  ///< these as in RxSpec
     uint16_t descriptors = 0;
@@ -99,6 +100,7 @@ struct SharedRxQueue {
 
 struct SharedTxQueue {
     QueueState state = QueueState::absent;
+    uint32_t set_ups = 0;
     bool deferred = false;
     uint16_t descriptors = 0;
     uint64_t offloads = 0;
@@ -163,6 +165,7 @@ struct SharedPort {
     bool striding = false; ///< its striding sister
     /// Queues are running or about to: what QueueState says holds. False before they stop.
     bool running = false;
+    bool lost = false; ///< the RDMA device has failed or was removed
     /// Why other processes cannot use the rings; empty: they can.
     std::array<char, 128> not_shareable{};
     bool shared = false;     ///< some other process has used them
@@ -182,6 +185,8 @@ struct SharedPort {
     void set_ring_format(const RingFormat& wanted, RingFormats formats);
     void set_running(bool now) { __atomic_store_n(&running, now, __ATOMIC_RELEASE); }
     [[nodiscard]] bool is_running() const { return __atomic_load_n(&running, __ATOMIC_ACQUIRE); }
+    void set_lost() { __atomic_store_n(&lost, true, __ATOMIC_RELAXED); }
+    [[nodiscard]] bool is_lost() const { return __atomic_load_n(&lost, __ATOMIC_RELAXED); }
 };
 static_assert(std::is_trivially_copyable_v<SharedPort> &&
               std::is_trivially_destructible_v<SharedPort>);

@@ -70,6 +70,7 @@ void AsyncEvents::read_one_event(bool& more) {
         break;
     case IBV_EVENT_DEVICE_FATAL:
         ++counts_.device_fatal;
+        port_.shared.set_lost();
         RAWQP_LOG(ERR, "%s: RDMA device %s failed or was removed: close the port",
                   port_.name.c_str(), port_.device.c_str());
         if (port_.dev->data->dev_conf.intr_conf.rmv != 0)

@@ -26,8 +26,6 @@ class AsyncEvents {
     [[nodiscard]] Result<void> start();
     /// How many of each kind were read.
     [[nodiscard]] Figures figures() const;
-    /// The device has failed or was removed. Any thread.
-    [[nodiscard]] bool device_lost() const { return counts_.device_fatal != 0; }
 
   private:
     static void on_readable(void* self);

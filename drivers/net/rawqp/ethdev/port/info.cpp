@@ -3,7 +3,6 @@
 #include "drivers/net/rawqp/ethdev/port/ops.hpp"
 
 #include "drivers/net/rawqp/ethdev/port.hpp"
-#include "drivers/net/rawqp/ethdev/port/async_events.hpp"
 #include "drivers/net/rawqp/ethdev/queues/queues.hpp"
 #include "drivers/net/rawqp/ethdev/steering/reta.hpp"
 #include "drivers/net/rawqp/ethdev/steering/rss.hpp"
@@ -163,10 +162,7 @@ int read_clock(rte_eth_dev* dev, uint64_t* clock) noexcept {
     return -port.format->real_time(*port.api, port.context.get(), *clock, *clock);
 }
 
-int is_removed(rte_eth_dev* dev) noexcept {
-    const Port& port = Port::of(dev);
-    return port.events && port.events->device_lost() ? 1 : 0;
-}
+int is_removed(rte_eth_dev* dev) noexcept { return SharedPort::of(dev).is_lost() ? 1 : 0; }
 
 int fw_version_get(rte_eth_dev* dev, char* version, size_t size) noexcept {
     const char* firmware = SharedPort::of(dev).firmware.data();

@@ -106,6 +106,16 @@ void PortGuards::install(rte_eth_dev& dev, const RingFormat& format) {
     dev.tx_descriptor_status = tx_status;
 }
 
+// ethdev has the ring's address from the primary's data.
+int guarded_tx_done_cleanup(void* ring, uint32_t count) noexcept {
+    if (ring == nullptr) return -EIO; // of a queue or a port that is not there any more
+    const auto& base = *static_cast<const TxRing*>(ring);
+    TxGuard& guard = PortGuards::of(base.port_id).tx[base.queue_id];
+    const Stay stay(guard.inside);
+    return guard.is_open() && guard.ring == ring ? guard.format->tx_done_cleanup(ring, count)
+                                                 : -EIO;
+}
+
 bool PortGuards::wait_until_left(unsigned milliseconds) const {
     barrier_for_all_threads();
     const uint64_t deadline = rte_get_timer_cycles() + rte_get_timer_hz() / 1000 * milliseconds;

@@ -19,9 +19,11 @@ template <class Burst> struct alignas(RTE_CACHE_LINE_SIZE) QueueGuard {
     Burst burst = nullptr; ///< null: closed
     void* ring = nullptr;  ///< valid while open
     const RingFormat* format = nullptr;
+    uint32_t set_up = 0; ///< which set-up of the queue the ring is of
 
-    void open(void* queue_ring, Burst function) {
+    void open(void* queue_ring, Burst function, uint32_t of_set_up) {
         ring = queue_ring;
+        set_up = of_set_up;
         __atomic_store_n(&burst, function, __ATOMIC_RELEASE);
     }
     void close() { __atomic_store_n(&burst, Burst{}, __ATOMIC_RELAXED); }
@@ -43,7 +45,9 @@ struct PortGuards {
     std::array<void*, RTE_MAX_QUEUES_PER_PORT> rx_data; ///< their addresses, as ethdev wants them
     std::array<void*, RTE_MAX_QUEUES_PER_PORT> tx_data;
 
-    rte_eth_dev_data closed{}; ///< SecondaryPort::data_to_close()
+    rte_eth_dev_data closed{};                             ///< SecondaryPort::data_of_closed()
+    std::array<void*, RTE_MAX_QUEUES_PER_PORT> no_rings{}; ///< of it
+    rte_ether_addr no_address{};                           ///< of it
 
     /// The same for each attachment of the port in this process.
     [[nodiscard]] static PortGuards& of(uint16_t port_id);
@@ -54,5 +58,8 @@ struct PortGuards {
     /// somebody still is.
     [[nodiscard]] bool wait_until_left(unsigned milliseconds) const;
 };
+
+/// ethdev's tx_done_cleanup, as a burst of the ring's queue. -EIO: it is closed.
+int guarded_tx_done_cleanup(void* ring, uint32_t count) noexcept;
 
 } // namespace rawqp

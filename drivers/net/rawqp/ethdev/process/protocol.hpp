@@ -59,7 +59,10 @@ enum class Event : uint32_t {
     changed, ///< look at SharedPort again
     closed,  ///< the port is about to vanish
 };
-/// By the channel, and back again as the answer.
+/// By the channel, and back again as the answer. The secondary begins: with a message of number 0
+/// it says that it has the channel, before it looks at the shared state. Until then there is
+/// nothing that it could let go of, and nobody waits for it: its answer to `attach` may have got
+/// lost.
 struct EventMessage {
     Event what{};
     uint32_t number = 0;

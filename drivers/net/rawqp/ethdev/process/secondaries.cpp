@@ -42,7 +42,9 @@ void Secondaries::tell(Event event) {
     const std::lock_guard lock(mutex_);
     const EventMessage message{event, ++events_};
     std::erase_if(peers_, [&](const Peer& peer) {
-        return send(peer.channel.get(), &message, sizeof message, MSG_NOSIGNAL | MSG_DONTWAIT) < 0;
+        const ssize_t sent =
+            send(peer.channel.get(), &message, sizeof message, MSG_NOSIGNAL | MSG_DONTWAIT);
+        return sent < 0 && errno != EAGAIN; // one that hangs leaves no room some time, and lives
     });
     const auto deadline = Clock::now() + std::chrono::milliseconds(kLetGoMilliseconds);
     std::erase_if(peers_, [&](Peer& peer) {
@@ -50,16 +52,18 @@ void Secondaries::tell(Event event) {
             const auto left =
                 std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
             pollfd wait{peer.channel.get(), POLLIN, 0};
-            const int ready = poll(&wait, 1, std::max(0, static_cast<int>(left.count())));
+            const int patience = peer.here ? std::max(0, static_cast<int>(left.count())) : 0;
+            const int ready = poll(&wait, 1, patience);
             if (ready < 0 && errno == EINTR) continue;
             if (ready <= 0) break;
             EventMessage answer;
             if (recv(peer.channel.get(), &answer, sizeof answer, MSG_DONTWAIT) <= 0) return true;
+            peer.here = true;
             if (answer != message) continue; // to one that it was late with
             peer.mute = false;
             return event == Event::closed;
         }
-        if (!std::exchange(peer.mute, true))
+        if (peer.here && !std::exchange(peer.mute, true))
             RAWQP_LOG(WARNING,
                       "%s: a secondary process does not answer within %u ms: it must not poll the "
                       "port's queues now (said once, until it answers again)",

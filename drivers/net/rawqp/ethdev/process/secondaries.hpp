@@ -35,6 +35,7 @@ class Secondaries {
   private:
     struct Peer {
         Fd channel;
+        bool here = false; ///< it has said so, and is waited for
         bool mute = false; ///< it owes an answer, and the log says so
     };
     void forget_dead();

@@ -206,6 +206,7 @@ void RxQueue::publish(bool deferred) {
     shared.split_segments = static_cast<uint16_t>(spec.split_wanted.size());
     shared.counts_missed = bool(q_counter);
     port.dev->data->rx_queues[spec.queue_id] = ring;
+    ++shared.set_ups;
     advance(shared.state, QueueState::set_up);
 }
 

@@ -195,6 +195,7 @@ void TxQueue::publish(bool deferred) {
     shared.offloads = spec.offloads;
     store(shared.base, {});
     port.dev->data->tx_queues[spec.queue_id] = ring;
+    ++shared.set_ups;
     advance(shared.state, QueueState::set_up);
 }
 

@@ -10,8 +10,8 @@
 namespace rawqp {
 
 int secondary::refuse(const rte_eth_dev* dev, const char* what) {
-    RAWQP_LOG(ERR, "%s: %s is for the primary process, this is a secondary one", dev->data->name,
-              what);
+    RAWQP_LOG(ERR, "%s: %s is for the primary process, this is a secondary one",
+              ProcessPort::of(dev).name.c_str(), what);
     return -EPERM;
 }
 
@@ -24,13 +24,15 @@ template <auto Operation> struct WhileAlive;
 template <class Dev, class... Args, int (*Operation)(Dev*, Args...) noexcept>
 struct WhileAlive<Operation> {
     static int call(Dev* dev, Args... args) noexcept {
-        return SecondaryPort::of(dev).alive() ? Operation(dev, args...) : -EIO;
+        const SecondaryPort::Visit visit(SecondaryPort::of(dev));
+        return visit ? Operation(dev, args...) : -EIO;
     }
 };
 template <class... Args, void (*Operation)(rte_eth_dev*, Args...) noexcept>
 struct WhileAlive<Operation> {
     static void call(rte_eth_dev* dev, Args... args) noexcept {
-        if (SecondaryPort::of(dev).alive()) Operation(dev, args...);
+        if (const SecondaryPort::Visit visit(SecondaryPort::of(dev)); visit)
+            Operation(dev, args...);
     }
 };
 template <auto Operation> constexpr auto kWhileAlive = WhileAlive<Operation>::call;
@@ -82,16 +84,15 @@ int stop(rte_eth_dev* dev) noexcept {
 
 int close(rte_eth_dev* dev) noexcept {
     const std::unique_ptr<SecondaryPort> port(&SecondaryPort::of(dev));
-    dev->data = &port->data_to_close();
+    dev->data = &port->data_of_closed();
     dev->process_private = nullptr;
     return 0;
 }
 
-int tx_done_cleanup(void* ring, uint32_t count) noexcept {
-    const auto& base = *static_cast<const TxRing*>(ring);
-    TxGuard& guard = PortGuards::of(base.port_id).tx[base.queue_id];
-    return guard.is_open() && guard.ring == ring ? guard.format->tx_done_cleanup(ring, count)
-                                                 : -EIO;
+/// The device is gone, or the primary's port is: it closed it, or died.
+int removed(rte_eth_dev* dev) noexcept {
+    const SecondaryPort::Visit visit(SecondaryPort::of(dev));
+    return visit ? is_removed(dev) : 1;
 }
 
 constexpr eth_dev_ops make_ops() {
@@ -103,6 +104,7 @@ constexpr eth_dev_ops make_ops() {
     ops.rxq_info_get = kWhileAlive<rxq_info_get>;
     ops.txq_info_get = kWhileAlive<txq_info_get>;
     ops.fw_version_get = kWhileAlive<fw_version_get>;
+    ops.is_removed = removed;
     ops.link_update = link_update;
     ops.flow_ctrl_get = kWhileAlive<flow_ctrl_get>;
     ops.fec_get_capability = kWhileAlive<fec_get_capability>;
@@ -122,7 +124,7 @@ constexpr eth_dev_ops make_ops() {
     ops.xstats_get_names = kWhileAlive<xstats_get_names>;
     ops.xstats_reset = kWhileAlive<xstats_reset>;
     ops.read_clock = device_clock;
-    ops.tx_done_cleanup = tx_done_cleanup;
+    ops.tx_done_cleanup = guarded_tx_done_cleanup;
     ops.dev_close = close;
     ops.dev_stop = stop;
     refused<"rte_eth_dev_configure">(ops.dev_configure);

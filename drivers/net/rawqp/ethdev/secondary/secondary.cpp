@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <sys/socket.h>
 
 namespace rawqp {
@@ -16,6 +17,28 @@ namespace {
 /// How long a burst that is running may take to come to its end.
 constexpr unsigned kLeaveMilliseconds = kLetGoMilliseconds / 2;
 constexpr unsigned kAttachAttempts = 200; ///< 10 ms apart
+
+uint64_t cycles(unsigned milliseconds) { return rte_get_timer_hz() / 1000 * milliseconds; }
+
+/// The last of the events that have come, as an earlier one may be of a state that is past.
+struct LastEvent {
+    std::optional<EventMessage> event;
+    bool over = false; ///< nothing more comes
+};
+
+LastEvent read_events(int channel) {
+    LastEvent last;
+    EventMessage event;
+    ssize_t got;
+    while ((got = recv(channel, &event, sizeof event, MSG_DONTWAIT)) == sizeof event)
+        last.event = event;
+    last.over = got >= 0 || (errno != EAGAIN && errno != EINTR);
+    return last;
+}
+
+void answer_event(int channel, const EventMessage& event) {
+    (void)send(channel, &event, sizeof event, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
 
 } // namespace
 
@@ -58,20 +81,24 @@ Result<void> SecondaryPort::connect() {
                   "receive: %s",
                   name.c_str(), shared.not_shareable.data());
     if (Result<void> done = watch_channel(); !done) return done;
+    answer_event(channel_.get(), {}); // before the state is looked at
     follow();
     return {};
 }
 
 void SecondaryPort::install() {
+    guards_.install(*dev, *format);
     struct rte_eth_fp_ops& fast = rte_eth_fp_ops[port_id_];
+    // Whoever polls finds guards as queues before the functions that expect such.
+    fast.rxq.data = guards_.rx_data.data();
+    fast.txq.data = guards_.tx_data.data();
+    std::atomic_thread_fence(std::memory_order_release);
     fast.rx_pkt_burst = dev->rx_pkt_burst;
     fast.tx_pkt_burst = dev->tx_pkt_burst;
     fast.tx_pkt_prepare = dev->tx_pkt_prepare;
     fast.rx_queue_count = dev->rx_queue_count;
     fast.rx_descriptor_status = dev->rx_descriptor_status;
     fast.tx_descriptor_status = dev->tx_descriptor_status;
-    fast.rxq.data = guards_.rx_data.data();
-    fast.txq.data = guards_.tx_data.data();
 }
 
 Result<void> SecondaryPort::watch_channel() {
@@ -92,26 +119,30 @@ void SecondaryPort::unwatch_channel() {
 }
 
 void SecondaryPort::on_mempool_event(rte_mempool_event event, rte_mempool*, void* self) {
-    const auto& port = *static_cast<SecondaryPort*>(self);
-    if (event == RTE_MEMPOOL_EVENT_DESTROY && port.alive()) port.shared.mrs->next_generation();
+    if (event != RTE_MEMPOOL_EVENT_DESTROY) return;
+    auto& port = *static_cast<SecondaryPort*>(self);
+    if (const Visit visit(port); visit) port.shared.mrs->next_generation();
 }
 
 void SecondaryPort::on_channel(void* self) { static_cast<SecondaryPort*>(self)->read_event(); }
 
 void SecondaryPort::read_event() {
-    EventMessage event;
-    const ssize_t got = recv(channel_.get(), &event, sizeof event, MSG_DONTWAIT);
-    if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
-    if (got == sizeof event && event.what == Event::changed) {
+    const auto [event, over] = read_events(channel_.get());
+    const bool closed = event && event->what == Event::closed;
+    if (!closed && !over) {
+        if (!event) return;
         follow();
-        (void)send(channel_.get(), &event, sizeof event, MSG_NOSIGNAL | MSG_DONTWAIT);
+        answer_event(channel_.get(), *event);
         return;
     }
-    const bool closed = got == sizeof event;
     const rte_eth_link none{};
     if (!closed) rte_eth_linkstatus_set(dev, &none); // the port's data stay as they are now
     leave(closed ? "the primary process closes the port" : "the primary process is gone");
-    if (closed) (void)send(channel_.get(), &event, sizeof event, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (closed) {
+        wait_for_visitors();
+        dev->data = &data_of_closed(); // either stays readable for whoever is in ethdev just now
+        answer_event(channel_.get(), *event);
+    }
     // Nothing more comes, but the descriptor stays readable.
     rte_intr_callback_unregister_pending(handle_, on_channel, this, nullptr);
 }
@@ -123,7 +154,7 @@ void SecondaryPort::open_queues() {
     const eth_tx_burst_t tx_function = format->tx_burst(bursts.tx_spec()).function;
     for (uint16_t i = 0; i < data.nb_rx_queues; ++i)
         if (!guards_.rx[i].is_open() && load_state(shared.rx[i].state) == QueueState::running)
-            guards_.rx[i].open(data.rx_queues[i], rx_function);
+            guards_.rx[i].open(data.rx_queues[i], rx_function, shared.rx[i].set_ups);
     for (uint16_t i = 0; i < data.nb_tx_queues; ++i) {
         if (guards_.tx[i].is_open() || load_state(shared.tx[i].state) != QueueState::running)
             continue;
@@ -132,21 +163,23 @@ void SecondaryPort::open_queues() {
             RAWQP_LOG(ERR, "%s: %s: this process cannot use the queue", name.c_str(),
                       done.error().what.c_str());
         else
-            guards_.tx[i].open(ring, tx_function);
+            guards_.tx[i].open(ring, tx_function, shared.tx[i].set_ups);
     }
 }
 
 void SecondaryPort::follow() {
     const std::lock_guard lock(queues_mutex_);
     const bool runs = alive() && shared.is_running() && shared.not_shareable[0] == 0;
-    const auto stays = [&](const auto& queue) {
-        return runs && load_state(queue.state) == QueueState::running;
+    // A process that hung may have slept through the end of a queue and its next beginning.
+    const auto stays = [&](const auto& guard, const auto& queue) {
+        return runs && load_state(queue.state) == QueueState::running &&
+               guard.set_up == queue.set_ups;
     };
     std::vector<uint16_t> closed_tx;
     for (size_t i = 0; i < guards_.rx.size(); ++i)
-        if (guards_.rx[i].is_open() && !stays(shared.rx[i])) guards_.rx[i].close();
+        if (guards_.rx[i].is_open() && !stays(guards_.rx[i], shared.rx[i])) guards_.rx[i].close();
     for (size_t i = 0; i < guards_.tx.size(); ++i) {
-        if (!guards_.tx[i].is_open() || stays(shared.tx[i])) continue;
+        if (!guards_.tx[i].is_open() || stays(guards_.tx[i], shared.tx[i])) continue;
         guards_.tx[i].close();
         closed_tx.push_back(static_cast<uint16_t>(i));
     }
@@ -166,6 +199,15 @@ void SecondaryPort::leave(const char* why) {
     if (why != nullptr)
         RAWQP_LOG(WARNING, "%s: %s: nothing is sent or received by this one any more", name.c_str(),
                   why);
+}
+
+void SecondaryPort::wait_for_visitors() const {
+    const uint64_t deadline = rte_get_timer_cycles() + cycles(kLeaveMilliseconds);
+    while (visitors_ != 0 && rte_get_timer_cycles() < deadline)
+        rte_delay_us_sleep(20);
+    if (visitors_ != 0)
+        RAWQP_LOG(WARNING, "%s: a call of this process does not end, whose port is closed",
+                  name.c_str());
 }
 
 AnswerMessage SecondaryPort::ask(QuestionMessage question) {
@@ -212,8 +254,10 @@ void SecondaryPort::read_missed() {
         (void)ask({.what = Question::read_missed});
 }
 
-rte_eth_dev_data& SecondaryPort::data_to_close() {
+rte_eth_dev_data& SecondaryPort::data_of_closed() {
     guards_.closed.port_id = port_id_;
+    guards_.closed.rx_queues = guards_.closed.tx_queues = guards_.no_rings.data();
+    guards_.closed.mac_addrs = &guards_.no_address;
     return guards_.closed;
 }
 
@@ -244,7 +288,8 @@ Result<void> attach_secondary(rte_vdev_device* vdev, RingFormats formats) {
     secondary::set_flow_queue_ops(*dev);
     auto port = std::make_unique<SecondaryPort>(dev, SharedPort::of(dev), formats);
     dev->process_private = port.get();
-    port->guards().install(*dev, *port->format);
+    dev->rx_pkt_burst = rte_eth_pkt_burst_dummy; // until install(), also for callbacks of the event
+    dev->tx_pkt_burst = rte_eth_pkt_burst_dummy; // that a port has come
     if (Result<void> done = port->connect(); !done) {
         dev->process_private = nullptr;
         port.reset();

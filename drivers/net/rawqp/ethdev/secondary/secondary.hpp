@@ -30,8 +30,21 @@ class SecondaryPort final : public ProcessPort {
     [[nodiscard]] Result<void> connect();
     /// Ethdev's fast path calls the guards from now on. After rte_eth_dev_probing_finish.
     void install();
-    /// The shared state may be read and the primary be asked.
-    [[nodiscard]] bool alive() const { return !gone_.load(std::memory_order_acquire); }
+    /// The shared state may be read, within a Visit, and the primary be asked.
+    [[nodiscard]] bool alive() const { return !gone_.load(); }
+
+    /// While one lasts that is let in, the primary does not take the shared state away.
+    class Visit {
+      public:
+        explicit Visit(SecondaryPort& port) : port_(port) { ++port_.visitors_; }
+        ~Visit() { --port_.visitors_; }
+        Visit(const Visit&) = delete;
+        Visit& operator=(const Visit&) = delete;
+        explicit operator bool() const { return port_.alive(); }
+
+      private:
+        SecondaryPort& port_;
+    };
 
     bool register_address(uintptr_t address, MrEntry& entry) override;
     int reset(RxRing& ring) override;
@@ -49,11 +62,10 @@ class SecondaryPort final : public ProcessPort {
     [[nodiscard]] static SecondaryPort& of(const rte_eth_dev* dev) {
         return static_cast<SecondaryPort&>(ProcessPort::of(dev));
     }
-    [[nodiscard]] PortGuards& guards() { return guards_; }
-    /// What ethdev may go on closing the port with. It finds the fast path to reset by the number
-    /// in the shared data, which the primary erases when it closes the port: that of port 0
-    /// (DPDK 22.11 to 25.11).
-    [[nodiscard]] rte_eth_dev_data& data_to_close();
+    /// What ethdev has in place of the shared data once the port is closed here or by the primary,
+    /// which erases those, and has another port in their place some time: no queues, no address. By
+    /// the number in them ethdev finds the fast path to reset (DPDK 22.11 to 25.11).
+    [[nodiscard]] rte_eth_dev_data& data_of_closed();
 
   private:
     /// The answer's error is in it, or why there is none: EIO, the primary is gone; ETIMEDOUT.
@@ -63,6 +75,8 @@ class SecondaryPort final : public ProcessPort {
     void follow();
     void open_queues();
     void leave(const char* why);
+    /// Until nobody looks at the shared state any more, or does so for too long.
+    void wait_for_visitors() const;
 
     Result<void> watch_channel();
     void unwatch_channel();
@@ -77,6 +91,7 @@ class SecondaryPort final : public ProcessPort {
     rte_intr_handle* handle_ = nullptr;
     bool watching_ = false;
     std::atomic<bool> gone_ = false;
+    std::atomic<uint32_t> visitors_ = 0;
     std::mutex queues_mutex_; ///< around open and close
     std::mutex clock_mutex_;
     uint64_t next_clock_ = 0; ///< timer cycles: when to ask for it again

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What the primary says to secondary processes, and for whom it waits.
+#include "common/fd.hpp"
+#include "drivers/net/rawqp/ethdev/process/secondaries.hpp"
+#include "tests/unit/ethdev/port_fixture.hpp"
+
+#include <chrono>
+#include <future>
+#include <optional>
+#include <sys/socket.h>
+
+namespace rawqp::test {
+namespace {
+
+class SecondariesTest : public PortTest {
+  protected:
+    Secondaries& secondaries() { return *Port::of(dev).secondaries; }
+    /// What the process at that end does.
+    static std::optional<EventMessage> hear(const Fd& end, int flags = MSG_DONTWAIT) {
+        EventMessage event;
+        if (recv(end.get(), &event, sizeof event, flags) != sizeof event) return {};
+        return event;
+    }
+    static void say(const Fd& end, const EventMessage& message) {
+        EXPECT_EQ(send(end.get(), &message, sizeof message, MSG_NOSIGNAL), ssize_t{sizeof message});
+    }
+    static double seconds(const auto& call) {
+        const auto before = std::chrono::steady_clock::now();
+        call();
+        return std::chrono::duration<double>(std::chrono::steady_clock::now() - before).count();
+    }
+};
+
+TEST_F(SecondariesTest, OneThatIsHereIsWaitedFor) {
+    bring_up();
+    const Fd end = secondaries().admit().value();
+    say(end, {});
+    std::atomic<bool> answered = false;
+    const auto answers = std::async(std::launch::async, [&] {
+        const auto event = hear(end, 0);
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+        answered = true;
+        say(end, event.value_or(EventMessage{}));
+    });
+    secondaries().tell(Event::changed);
+    EXPECT_TRUE(answered);
+}
+
+/// Its answer to `attach` came too late for it, or was lost: it knows of no channel.
+TEST_F(SecondariesTest, OneThatHasNotComeYetIsNotWaitedFor) {
+    bring_up();
+    const Fd end = secondaries().admit().value();
+    EXPECT_LT(seconds([&] { secondaries().tell(Event::changed); }), kLetGoMilliseconds / 2000.0);
+    EXPECT_TRUE(hear(end)) << "it is told all the same";
+}
+
+/// It may be in the midst of a burst, and is told again when it goes on.
+TEST_F(SecondariesTest, OneThatLeavesNoRoomForMessagesIsNotForgotten) {
+    bring_up();
+    const Fd end = secondaries().admit().value();
+    constexpr int kMessages = 4096;
+    for (int i = 0; i < kMessages; ++i)
+        secondaries().tell(Event::changed);
+    int heard = 0;
+    while (hear(end))
+        ++heard;
+    ASSERT_LT(heard, kMessages);
+    secondaries().tell(Event::changed);
+    EXPECT_TRUE(hear(end));
+}
+
+} // namespace
+} // namespace rawqp::test
