@@ -85,6 +85,13 @@ def test_a_world_writable_checkout_is_explained(tmp_path: Path) -> None:
 
 
 @pytest.mark.unsanitized
+def test_objects_depend_on_what_is_precompiled() -> None:
+    """ccache finds an object by the headers that its compiler names: see export_ccache_settings."""
+    object_file = "drivers/net/rawqp/librawqp_core.a.p/log.cpp.o"
+    assert "/ethdev_driver.h" in output("ninja", "-C", BUILD, "-t", "deps", object_file)
+
+
+@pytest.mark.unsanitized
 @pytest.mark.parametrize(("release", "says"), [
     ('VERSION_ID="12"\nID=debian\n', ""),
     ('PRETTY_NAME="Debian GNU/Linux 13 (trixie)"\nID=debian\nVERSION_ID="13"\n', ""),
