@@ -20,6 +20,7 @@ from .stack import Build
 forbid_address_resolution()
 
 WORK_PREFIX = "rawqp-test-"
+FAILED_PREFIX = "rawqp-failed-"  # once a test has failed
 WORK_BYTES = 1 << 30  # room for what tests leave until the end
 GUEST_LIMIT_S = 9000  # all of `full` takes one half of it where nothing else runs
 
@@ -65,7 +66,7 @@ def work(request: pytest.FixtureRequest) -> Iterator[Path]:
     folder = Path(tempfile.mkdtemp(dir=place, prefix=f"{WORK_PREFIX}{os.getpid()}-"))
     yield folder
     if request.session.testsfailed:
-        kept = folder.rename(folder.with_name(folder.name.replace("-test-", "-failed-")))
+        kept = folder.rename(folder.with_name(folder.name.replace(WORK_PREFIX, FAILED_PREFIX)))
         print(f"\nlogs of the failed run are kept in {kept}")
     else:
         shutil.rmtree(folder, ignore_errors=True)

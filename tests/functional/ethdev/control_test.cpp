@@ -50,6 +50,11 @@ TEST_F(Control, QueuesAddUpToThePortInFullTraffic) {
     EXPECT_GT(values[0], 0u);
 }
 
+TEST_F(Control, AQueueThatIsNotThereHasNothingToCleanUp) {
+    EXPECT_GE(rte_eth_tx_done_cleanup(kPort, kQueues - 1, 0), 0);
+    EXPECT_EQ(rte_eth_tx_done_cleanup(kPort, kQueues, 0), -EINVAL); // ethdev does not ask
+}
+
 TEST_F(Control, TheLinkIsAsTheInterfaceHasIt) {
     rte_eth_link link{};
     ASSERT_EQ(rte_eth_link_get(kPort, &link), 0);

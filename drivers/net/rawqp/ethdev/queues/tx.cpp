@@ -293,6 +293,7 @@ int recover(TxQueue& queue) {
 }
 
 int tx_done_cleanup(void* ring, uint32_t count) noexcept {
+    if (ring == nullptr) return -EINVAL; // ethdev does not ask whether the queue is set up
     const uint16_t port_id = static_cast<TxRing*>(ring)->port_id;
     return Port::of(&rte_eth_devices[port_id]).format->tx_done_cleanup(ring, count);
 }
