@@ -42,14 +42,13 @@ bool fill(MlxRxRing& ring) {
     return fill_ring(ring, ring.split ? fill_split_slots<MlxRxRing> : fill_slots<MlxRxRing>);
 }
 
-/// Writes all WQEs anew, with lkeys looked up now; addresses where a slot has its mbuf. Refills are
-/// slow from here on, see allow_fast_refills(). False: the memory of one cannot be registered.
+/// Writes all WQEs anew, with lkeys looked up now; addresses where a slot has its mbuf. False: the
+/// memory of one cannot be registered.
 bool write_wqes(MlxRxRing& ring) {
     ring.mrs.clear();
     ring.pool_size = ring.pool->populated_size;
     const uint32_t lkey_be = ring.split ? 0 : common_lkey(ring.pool, ring.mrs);
     ring.one_lkey = lkey_be != 0;
-    ring.data_offset = 0;
     for (uint32_t i = 0; i < ring.descriptors(); ++i) {
         ring.wqes[i].byte_count = ring.segment(i & (ring.segments - 1u)).room;
         ring.wqes[i].lkey.raw = lkey_be;
@@ -58,8 +57,9 @@ bool write_wqes(MlxRxRing& ring) {
     return true;
 }
 
-void allow_fast_refills(MlxRxRing& ring) {
-    if (ring.one_lkey) ring.data_offset = common_data_offset(ring.pool, ring.headroom, ring.mrs);
+/// Of written WQEs: refills need not look at mbufs where all of the pool is alike.
+void note_data_offset(MlxRxRing& ring) {
+    ring.data_offset = ring.one_lkey ? common_data_offset(ring.pool, ring.headroom, ring.mrs) : 0;
 }
 
 /// Forgets the mbufs of free slots that went to the application (one-segment rings leave the
@@ -106,7 +106,7 @@ void post_anew(MlxRxRing& ring) {
     rte_compiler_barrier();
     ring.refill_batch = refill_batch(ring.mask + 1u);
     rte_compiler_barrier();
-    allow_fast_refills(ring);
+    note_data_offset(ring);
     ring.faulty = false;
 }
 
@@ -203,11 +203,12 @@ Result<void> rx_start(RxRing& base) {
     ring.block.drain(ring.cq);
     rewind(ring);
     ring.retry.open();
-    if (!write_wqes(ring) || !fill(ring)) {
+    const bool written = write_wqes(ring);
+    note_data_offset(ring);
+    if (!written || !fill(ring)) {
         rx_stop(ring);
         return not_filled(ring);
     }
-    allow_fast_refills(ring);
     ring.ring_doorbell();
     ring.refill_batch = refill_batch(ring.mask + 1u); // from here on bursts replace buffers
     return {};

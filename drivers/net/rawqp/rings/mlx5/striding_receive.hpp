@@ -17,8 +17,8 @@ namespace {
 
 template <RxOptions O>
 uint16_t receive_strides(StridingRing& ring, rte_mbuf** packets, uint16_t wanted) {
-    if (ring.is_between_steps()) [[unlikely]]
-        if (!striding_go_on(ring)) return 0;
+    if (ring.is_between_steps() && !striding_go_on(ring)) [[unlikely]]
+        return 0;
     if constexpr (O.stamps == Stamps::real_time) ring.clock.refresh();
     uint64_t bytes = 0;
     uint16_t received = 0;

@@ -193,8 +193,8 @@ template <RxOptions O>
     return taken;
 }
 
-/// The same from either. Each has a function of its own: what it needs of the ring stays in
-/// registers then.
+/// The same from either. Each has a function of its own, with all that it calls in it: what it
+/// needs of the ring stays in registers then.
 template <RxOptions O>
 inline uint32_t take_strides(StridingRing& ring, rte_mbuf** packets, uint32_t wanted,
                              uint64_t& bytes) {
