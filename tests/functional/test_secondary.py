@@ -101,8 +101,9 @@ def test_without_rings_of_its_own(start: StartProcesses) -> None:
 
 
 def test_what_a_secondary_asks(beside: Processes, tmp_path: Path) -> None:
-    """Descriptor status, the clock, how packets are split, a rule's counter, statistics and their reset, memory of its own,
-    what is refused, and a send queue that breaks: the packet is lost, and the next one passes."""
+    """Descriptor status, the clock, how packets are split, a rule's counter, statistics and their reset,
+    memory of its own, what is refused, and a send queue that breaks: the packet is lost, and the next
+    one passes."""
     program = compiled([SOURCES / "asks.c"], tmp_path / "asks")
     beside.start_primary(program, [], ["-m", "64"], devargs=",rx_timestamp=real")
     beside.hca.program.wait_for("the rule is there", timeout=60)

@@ -29,7 +29,6 @@
 #include "drivers/net/rawqp/log.hpp"
 
 #include <algorithm>
-#include <optional>
 
 namespace rawqp {
 namespace {
@@ -158,25 +157,16 @@ Result<void> build(Port& port) {
     return port.events->start();
 }
 
-/// The port that this process has on the device. Not by its name, which a primary that has closed
-/// it has erased for the others as well.
-std::optional<uint16_t> port_on(const rte_vdev_device* vdev) {
-    for (uint16_t id = 0; id < RTE_MAX_ETHPORTS; ++id)
-        if (rte_eth_devices[id].state != RTE_ETH_DEV_UNUSED &&
-            rte_eth_devices[id].device == &vdev->device)
-            return id;
-    return {};
-}
-
 int remove(rte_vdev_device* vdev) noexcept {
-    const std::optional<uint16_t> id = port_on(vdev);
-    if (!id) return 0; // closed by the application already
+    // Not by its name, which a primary that has closed the port has erased for the others as well.
+    const uint16_t id = rte_eth_find_next_of(0, &vdev->device);
+    if (id == RTE_MAX_ETHPORTS) return 0; // closed by the application already
     const bool ours = rte_eal_process_type() == RTE_PROC_PRIMARY;
-    if (ours && rte_eth_devices[*id].data->dev_started != 0) {
-        const int error = rte_eth_dev_stop(*id);
+    if (ours && rte_eth_devices[id].data->dev_started != 0) {
+        const int error = rte_eth_dev_stop(id);
         if (error != 0) return error;
     }
-    return rte_eth_dev_close(*id);
+    return rte_eth_dev_close(id);
 }
 
 int probe(rte_vdev_device* vdev) noexcept {

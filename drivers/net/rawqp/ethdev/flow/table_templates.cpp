@@ -23,6 +23,14 @@ T* keep(std::vector<std::unique_ptr<T>>& list, FlowResult<std::unique_ptr<T>> ma
     return list.emplace_back(std::move(*made)).get();
 }
 
+/// Whether it is there, and may be used in a table with these attributes.
+template <class T>
+FlowResult<void> check_template(std::vector<std::unique_ptr<T>>& list, const T* handle,
+                                const char* what, const char* one, const rte_flow_attr& table) {
+    if (find_handle(list, handle) == list.end()) return tl::unexpected(unknown(what, handle));
+    return check_direction(handle->attributes, one, table);
+}
+
 template <class T>
 int drop(std::vector<std::unique_ptr<T>>& list, const T* handle, const char* what,
          rte_flow_error* error) {
@@ -134,16 +142,14 @@ FlowTable::Impl::make_table(const rte_flow_template_table_attr& attributes,
     table->attributes = attributes.flow_attr;
     size_t bytes = 0, parts = 0;
     for (const rte_flow_pattern_template* const pattern : patterns)
-        if (find_handle(pattern_templates, pattern) == pattern_templates.end())
-            return tl::unexpected(unknown("pattern template", pattern));
-        else if (auto ok = check_direction(pattern->attributes, "a pattern", attributes.flow_attr);
-                 !ok)
+        if (auto ok = check_template(pattern_templates, pattern, "pattern template", "a pattern",
+                                     attributes.flow_attr);
+            !ok)
             return tl::unexpected(ok.error());
     for (const rte_flow_actions_template* const action : actions)
-        if (find_handle(actions_templates, action) == actions_templates.end())
-            return tl::unexpected(unknown("actions template", action));
-        else if (auto ok = check_direction(action->attributes, "an actions", attributes.flow_attr);
-                 !ok)
+        if (auto ok = check_template(actions_templates, action, "actions template", "an actions",
+                                     attributes.flow_attr);
+            !ok)
             return tl::unexpected(ok.error());
     for (const rte_flow_pattern_template* const pattern : patterns)
         for (const rte_flow_actions_template* const action : actions) {
