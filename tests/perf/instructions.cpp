@@ -42,9 +42,8 @@ void count_receive(const std::string& name, Receiver& queue, uint16_t packets = 
     Receiver::clean_up(mbufs, packets);
 }
 
-void receive(const std::string& name, unsigned bits, uint64_t offloads, bool striding = false,
-             uint16_t bytes = kFrame, bool compressed = false) {
-    Receiver queue(pool(), kDescriptors, bits, offloads, striding, bytes, compressed);
+void receive(const std::string& name, unsigned bits, const Receiver::Kind& kind = {}) {
+    Receiver queue(pool(), kDescriptors, bits, kind);
     count_receive(name, queue);
 }
 
@@ -58,7 +57,7 @@ void send(const std::string& name, unsigned bits, uint64_t offloads, uint16_t pa
 
 void small_bursts() {
     for (const uint16_t packets : {1, 4, 8, 16}) {
-        Receiver receiver(pool(), kDescriptors, kAvx2, 0);
+        Receiver receiver(pool(), kDescriptors, kAvx2, {});
         count_receive(fmt::format("rx AVX2 burst {}", packets), receiver, packets);
         send(fmt::format("tx AVX2 fast-free burst {}", packets), kAvx2,
              RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE, packets);
@@ -73,19 +72,20 @@ int main() {
     constexpr uint64_t kChecksums =
         RTE_ETH_RX_OFFLOAD_IPV4_CKSUM | RTE_ETH_RX_OFFLOAD_UDP_CKSUM | RTE_ETH_RX_OFFLOAD_TCP_CKSUM;
     constexpr uint64_t kFastFree = RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE;
-    receive("rx scalar", kScalar, 0);
-    receive("rx AVX2", kAvx2, 0);
-    receive("rx scalar checksum", kScalar, kChecksums);
-    receive("rx AVX2 checksum", kAvx2, kChecksums);
-    receive("rx AVX2 compressed", kAvx2, 0, false, kFrame, true);
-    receive("rx striding", kScalar, 0, true);
-    receive("rx striding checksum", kScalar, kChecksums, true);
-    receive("rx striding attached", kScalar, 0, true, 1000);
-    receive("rx striding AVX2", kAvx2, 0, true);
-    receive("rx striding AVX2 checksum", kAvx2, kChecksums, true);
-    receive("rx striding AVX2 attached", kAvx2, 0, true, 1000);
-    receive("rx striding AVX2 compressed", kAvx2, 0, true, kFrame, true);
-    receive("rx striding AVX2 compressed attached", kAvx2, 0, true, 1000, true);
+    receive("rx scalar", kScalar);
+    receive("rx AVX2", kAvx2);
+    receive("rx scalar checksum", kScalar, {.offloads = kChecksums});
+    receive("rx AVX2 checksum", kAvx2, {.offloads = kChecksums});
+    receive("rx AVX2 compressed", kAvx2, {.compressed = true});
+    receive("rx striding", kScalar, {.striding = true});
+    receive("rx striding checksum", kScalar, {.offloads = kChecksums, .striding = true});
+    receive("rx striding attached", kScalar, {.striding = true, .bytes = 1000});
+    receive("rx striding AVX2", kAvx2, {.striding = true});
+    receive("rx striding AVX2 checksum", kAvx2, {.offloads = kChecksums, .striding = true});
+    receive("rx striding AVX2 attached", kAvx2, {.striding = true, .bytes = 1000});
+    receive("rx striding AVX2 compressed", kAvx2, {.striding = true, .compressed = true});
+    receive("rx striding AVX2 compressed attached", kAvx2,
+            {.striding = true, .bytes = 1000, .compressed = true});
     send("tx scalar fast-free", kScalar, kFastFree);
     send("tx AVX2 fast-free", kAvx2, kFastFree);
     send("tx scalar", kScalar, 0);

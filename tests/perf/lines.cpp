@@ -16,11 +16,11 @@ constexpr size_t kBursts = 64;          // of a round, in turns on the queues
 constexpr int kWarmUp = 2, kRounds = 4;
 
 /// Device and application prepare a round, uncounted; then its bursts are counted.
-template <class Queue> void count(const std::string& name, rte_mempool* pool, size_t queues) {
+template <class Queue, class Kind>
+void count(const std::string& name, rte_mempool* pool, size_t queues, const Kind& kind) {
     std::deque<Queue> all;
     for (size_t i = 0; i < queues; ++i)
-        all.emplace_back(pool, static_cast<uint16_t>(kDescriptors / queues), kAvx2,
-                         RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE);
+        all.emplace_back(pool, static_cast<uint16_t>(kDescriptors / queues), kAvx2, kind);
     std::vector<Packets> mbufs(kBursts);
     for (int round = 0; round < kWarmUp + kRounds; ++round) {
         for (size_t i = 0; i < kBursts; ++i)
@@ -47,8 +47,9 @@ int main() {
     // Small ones: EAL has little memory here.
     rte_mempool* const pool = make_pool(12287, 2 * RTE_PKTMBUF_HEADROOM);
     for (const size_t queues : {1, 4, 16, 64}) {
-        count<Receiver>(fmt::format("rx {} queues", queues), pool, queues);
-        count<Sender>(fmt::format("tx {} queues", queues), pool, queues);
+        count<Receiver>(fmt::format("rx {} queues", queues), pool, queues, Receiver::Kind{});
+        count<Sender>(fmt::format("tx {} queues", queues), pool, queues,
+                      RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE);
     }
     printf("bursts %zu\n", kRounds * kBursts);
     return 0;

@@ -51,20 +51,25 @@ class Receiver {
     static constexpr uint8_t kLogStrides = 6, kLogStrideBytes = 11;
     static constexpr uint16_t kStrideCopy = 128;
 
-    Receiver(rte_mempool* pool, uint16_t descriptors, unsigned bits, uint64_t offloads,
-             bool striding = false, uint16_t bytes = kFrame, bool compressed = false)
-        : format_(striding ? *rawqp::kMlx5Format.striding : rawqp::kMlx5Format),
-          strides_(striding ? 1u << kLogStrides : 0), bytes_(bytes), compressed_(compressed),
-          cq_(compressed ? 2 * descriptors : descriptors),
-          rq_(striding ? descriptors >> kLogStrides : descriptors, striding ? 2 : 1) {
+    /// Of packets, and how they come.
+    struct Kind {
+        uint64_t offloads = 0;
+        bool striding = false;
+        uint16_t bytes = kFrame;
+        bool compressed = false; ///< all packets of a burst in one block
+    };
+    Receiver(rte_mempool* pool, uint16_t descriptors, unsigned bits, const Kind& kind)
+        : format_(kind.striding ? *rawqp::kMlx5Format.striding : rawqp::kMlx5Format), kind_(kind),
+          cq_(kind.compressed ? 2 * descriptors : descriptors),
+          rq_(kind.striding ? descriptors >> kLogStrides : descriptors, kind.striding ? 2 : 1) {
         rawqp::RxSpec spec;
         spec.api = &fake_api();
         spec.cq = &cq_.handle;
         spec.wq = &rq_.handle;
         spec.descriptors = descriptors;
-        spec.offloads = offloads;
-        spec.compressed = compressed;
-        if (striding) spec.striding = {kLogStrides, kLogStrideBytes, kStrideCopy};
+        spec.offloads = kind.offloads;
+        spec.compressed = kind.compressed;
+        if (kind.striding) spec.striding = {kLogStrides, kLogStrideBytes, kStrideCopy};
         spec.pool = pool;
         spec.mrs = &mrs().table;
         set_width(spec, bits);
@@ -88,12 +93,12 @@ class Receiver {
         cqe.byte_count = byte_count();
         cqe.hds_ip_ext = mlx5::kL3Ok | mlx5::kL4Ok;
         cqe.l4_l3_type = static_cast<uint8_t>(2u << 4 | 2u << 2); // UDP over IPv4
-        if (compressed_) {
+        if (kind_.compressed) {
             cq_.write_block(cqe, std::vector(packets, mlx5::MiniCqe{0, byte_count()}));
             return;
         }
         for (uint16_t i = 0; i < packets; ++i) {
-            cqe.wqe_counter = strides_ != 0 ? produced_ % strides_ : produced_;
+            cqe.wqe_counter = kind_.striding ? produced_ % (1u << kLogStrides) : produced_;
             ++produced_;
             cq_.write(cqe, mlx5::CqeOpcode::resp_send);
         }
@@ -106,12 +111,12 @@ class Receiver {
 
   private:
     /// A packet takes one stride.
-    [[nodiscard]] uint32_t byte_count() const { return (strides_ != 0 ? 1u << 16 : 0u) | bytes_; }
+    [[nodiscard]] uint32_t byte_count() const {
+        return (kind_.striding ? 1u << 16 : 0u) | kind_.bytes;
+    }
 
     const rawqp::RingFormat& format_;
-    uint16_t strides_; ///< of a WQE; 0: a cyclic queue
-    uint16_t bytes_;   ///< of a packet
-    bool compressed_;  ///< all packets of a burst are in one block
+    Kind kind_;
     FakeCq cq_;
     FakeRq rq_;
     rawqp::RxRing* ring_ = nullptr;
