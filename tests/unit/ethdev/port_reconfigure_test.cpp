@@ -168,21 +168,31 @@ TEST_F(PortTest, VlanFilter) {
     EXPECT_EQ(rdma.alive("flow"), all);
 }
 
+/// Of a queue whose packets have their first 16 bytes in an mbuf of their own.
+struct SplitInTwo {
+    SplitInTwo(rte_mempool* pool, uint64_t offloads) {
+        for (rte_eth_rxseg& segment : segments)
+            segment.split.mp = pool;
+        segments[0].split.length = 16;
+        conf.rx_seg = reinterpret_cast<decltype(conf.rx_seg)>(segments);
+        conf.rx_nseg = 2;
+        conf.offloads = offloads;
+    }
+    SplitInTwo(const SplitInTwo&) = delete;
+    SplitInTwo& operator=(const SplitInTwo&) = delete;
+
+    rte_eth_rxseg segments[2]{};
+    rte_eth_rxconf conf{};
+};
+
 /// One whose first segment has no room for the headers that move up cannot.
 TEST_F(PortTest, AllQueuesStripOrNone) {
     rx_offloads = RTE_ETH_RX_OFFLOAD_BUFFER_SPLIT | RTE_ETH_RX_OFFLOAD_SCATTER;
     const Result<void> done = attach();
     ASSERT_TRUE(done) << done.error().what;
     ASSERT_EQ(configure(2, 1), 0);
-    rte_eth_rxseg segments[2]{};
-    for (rte_eth_rxseg& segment : segments)
-        segment.split.mp = pool.get();
-    segments[0].split.length = 16;
-    rte_eth_rxconf conf{};
-    conf.rx_seg = reinterpret_cast<decltype(conf.rx_seg)>(segments);
-    conf.rx_nseg = 2;
-    conf.offloads = rx_offloads;
-    ASSERT_EQ(rte_eth_rx_queue_setup(id(), 1, kDescriptors, 0, &conf, nullptr), 0);
+    const SplitInTwo split(pool.get(), rx_offloads);
+    ASSERT_EQ(rte_eth_rx_queue_setup(id(), 1, kDescriptors, 0, &split.conf, nullptr), 0);
     ASSERT_EQ(rte_eth_dev_start(id()), 0);
     EXPECT_EQ(rte_eth_dev_set_vlan_offload(id(), RTE_ETH_VLAN_STRIP_OFFLOAD), -ENOTSUP);
     for (const auto& queue : Port::of(dev).rx_queues)
@@ -203,18 +213,11 @@ TEST_F(PortTest, AQueueTellsHowItSplitsPackets) {
     };
     EXPECT_EQ(told().conf.rx_seg, nullptr);
     {
-        rte_eth_rxseg segments[2]{};
-        for (rte_eth_rxseg& segment : segments)
-            segment.split.mp = pool.get();
-        segments[0].split.length = 16;
-        segments[1].split.length = 1600;
-        segments[1].split.offset = 8;
-        rte_eth_rxconf conf{};
-        conf.rx_seg = reinterpret_cast<decltype(conf.rx_seg)>(segments);
-        conf.rx_nseg = 2;
-        conf.offloads = rx_offloads;
-        ASSERT_EQ(rte_eth_rx_queue_setup(id(), 1, kDescriptors, 0, &conf, nullptr), 0);
-        std::ranges::fill(segments, rte_eth_rxseg{});
+        SplitInTwo split(pool.get(), rx_offloads);
+        split.segments[1].split.length = 1600;
+        split.segments[1].split.offset = 8;
+        ASSERT_EQ(rte_eth_rx_queue_setup(id(), 1, kDescriptors, 0, &split.conf, nullptr), 0);
+        std::ranges::fill(split.segments, rte_eth_rxseg{});
     }
     const rte_eth_rxq_info info = told();
     ASSERT_EQ(info.conf.rx_nseg, 2);

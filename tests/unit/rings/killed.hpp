@@ -36,11 +36,19 @@ class StepByStep {
     template <class Code> bool run(uint64_t instructions, const Code& code) {
         left = instructions;
         if (sigsetjmp(killed, 0) != 0) return false;
-        constexpr uint64_t kTrap = 0x100;
         __writeeflags(__readeflags() | kTrap);
         code();
         __writeeflags(__readeflags() & ~kTrap);
         return true;
+    }
+    /// Within `code`: what another process does, whose instructions do not count. Returns its
+    /// result.
+    template <class Other> static auto elsewhere(const Other& other) {
+        const uint64_t flags = __readeflags();
+        __writeeflags(flags & ~kTrap);
+        const auto result = other();
+        __writeeflags(flags);
+        return result;
     }
 
     static inline uint64_t steps = 0; ///< of all runs
@@ -48,6 +56,7 @@ class StepByStep {
     [[nodiscard]] static std::string where() { return fmt::format("{:#x}", at); }
 
   private:
+    static constexpr uint64_t kTrap = 0x100; ///< of EFLAGS
     static void on_step(int, siginfo_t*, void* context) {
         ++steps;
         left = left - 1;

@@ -9,6 +9,8 @@
 
 #if defined(__x86_64__)
 
+#include <array>
+
 namespace rings_test {
 namespace {
 
@@ -117,11 +119,10 @@ class Mlx5TxKilled : public Mlx5Tx, public testing::WithParamInterface<TxCase> {
     }
     /// The device's part of a reset is another process's.
     void forget() override {
-        constexpr uint64_t kTrap = 0x100;
-        const uint64_t flags = __readeflags();
-        __writeeflags(flags & ~kTrap);
-        Mlx5Tx::forget();
-        __writeeflags(flags);
+        (void)StepByStep::elsewhere([this] {
+            Mlx5Tx::forget();
+            return true;
+        });
     }
 
     StepByStep step_by_step;
@@ -194,14 +195,8 @@ class RxKilled : public Rings, public testing::WithParamInterface<std::tuple<RxC
     bool another_recovers(uint64_t steps) {
         const auto reset = this->mrs.on_reset;
         this->resets = 0;
-        this->mrs.on_reset = [reset] { // the device's part of it is another process's
-            constexpr uint64_t kTrap = 0x100;
-            const uint64_t flags = __readeflags();
-            __writeeflags(flags & ~kTrap);
-            const int result = reset();
-            __writeeflags(flags);
-            return result;
-        };
+        // The device's part of it is another process's.
+        this->mrs.on_reset = [reset] { return StepByStep::elsewhere(reset); };
         this->break_queue(mlx5::CqeSyndrome::local_protection);
         rte_mbuf* got[8];
         const bool ended = step_by_step.run(steps, [&] { this->receive(got, 8); });
@@ -338,6 +333,23 @@ class Mlx5StridingKilled : public RxKilled<Mlx5StridingRing> {
         start(setup());
     }
     void deliver_some(uint16_t count) { RxKilled::deliver_some(count, kBytes, kBytes); }
+    /// They are out, attached or copied by the variant, when other processes come.
+    template <uint16_t Count> void take_first(std::array<rte_mbuf*, Count>& packets) {
+        if (!variant.attached) format.rx_share(*ring);
+        deliver_some(Count);
+        EXPECT_EQ(receive(packets.data(), Count), Count);
+        EXPECT_EQ(RTE_MBUF_HAS_EXTBUF(packets[0]) != 0, variant.attached);
+        format.rx_share(*ring);
+    }
+    /// Each WQE goes round, and the first packets are as they were.
+    template <uint16_t Count> void go_round(const std::array<rte_mbuf*, Count>& first) {
+        for (uint32_t i = 0; i < 2 * kWqes && !HasFailure(); ++i) {
+            deliver_some(kStrides / 2);
+            take_the_rest(kStrides / 2, kBytes);
+        }
+        for (uint16_t i = 0; i < Count && !HasFailure(); ++i)
+            take(first[i], i, kBytes);
+    }
 
     static constexpr uint32_t kBytes = 2 * kCopyBytes; ///< copied as the ring is shared
 };
@@ -346,24 +358,15 @@ TEST_P(Mlx5StridingKilled, AnotherProcessGoesOn) {
     constexpr uint16_t kFirst = kStrides - 3, kSecond = 10; // the latter's burst ends the WQE
     kill_everywhere([&](uint64_t steps) {
         start_anew();
-        if (!variant.attached) format.rx_share(*ring);
-        deliver_some(kFirst);
-        rte_mbuf* first[kFirst];
-        EXPECT_EQ(receive(first, kFirst), kFirst);
-        EXPECT_EQ(RTE_MBUF_HAS_EXTBUF(first[0]) != 0, variant.attached);
-        format.rx_share(*ring);
+        std::array<rte_mbuf*, kFirst> first{};
+        take_first<kFirst>(first);
         deliver_some(kSecond);
         rte_mbuf* got[32];
         uint16_t count = 0;
         const bool ended = step_by_step.run(steps, [&] { count = receive(got, 32); });
         SCOPED_TRACE("at " + StepByStep::where());
         if (ended) rte_pktmbuf_free_bulk(got, count);
-        for (uint32_t i = 0; i < 2 * kWqes && !HasFailure(); ++i) { // each WQE goes round
-            deliver_some(kStrides / 2);
-            take_the_rest(kStrides / 2, kBytes);
-        }
-        for (uint16_t i = 0; i < kFirst && !HasFailure(); ++i)
-            take(first[i], i, kBytes);
+        go_round<kFirst>(first);
         EXPECT_EQ(ring->counters.errors, 0u);
         format.rx_stop(*ring);
         constexpr size_t kInHand = rawqp::mlx5rings::StridingRing::kStash;
@@ -378,19 +381,11 @@ TEST_P(Mlx5StridingKilledRecovering, AnotherProcessDoes) {
     const Silence silence;
     kill_everywhere([&](uint64_t steps) {
         start_anew();
-        if (!variant.attached) format.rx_share(*ring);
-        deliver_some(kFirst);
-        rte_mbuf* first[kFirst];
-        EXPECT_EQ(receive(first, kFirst), kFirst);
-        format.rx_share(*ring);
+        std::array<rte_mbuf*, kFirst> first{};
+        take_first<kFirst>(first);
         const bool ended = another_recovers(steps);
         SCOPED_TRACE("at " + StepByStep::where());
-        for (uint32_t i = 0; i < 2 * kWqes && !HasFailure(); ++i) { // each WQE goes round
-            deliver_some(kStrides / 2);
-            take_the_rest(kStrides / 2, kBytes);
-        }
-        for (uint16_t i = 0; i < kFirst && !HasFailure(); ++i)
-            take(first[i], i, kBytes);
+        go_round<kFirst>(first);
         EXPECT_LE(ring->counters.errors, ended ? 1u : 2u);
         format.rx_stop(*ring);
         constexpr size_t kInHand = rawqp::mlx5rings::StridingRing::kStash;
