@@ -107,7 +107,7 @@ Memory sfp_memory(const Plug& plug, std::string_view serial) {
 
 bool has_fec(uint32_t speed_mbps, Fec fec) {
     switch (fec) {
-    case Fec::off: return true;
+    case Fec::off: return speed_mbps < 200000; // lanes of 50 Gbit/s do not work without
     case Fec::base_r: return speed_mbps >= 10000 && speed_mbps <= 50000;
     case Fec::rs: return speed_mbps >= 25000 && speed_mbps != 40000;
     }

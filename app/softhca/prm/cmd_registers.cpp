@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 
 namespace softhca::prm {
 namespace {
@@ -128,6 +129,28 @@ FwStatus clock_mode(Firmware&, bool write, Fields reg) {
     return FwStatus::ok;
 }
 
+/// MLCR: the LED blinks for so many seconds.
+FwStatus beacon(Firmware& firmware, bool write, Fields reg) {
+    using Clock = std::chrono::steady_clock;
+    using Seconds = std::chrono::seconds;
+    constexpr Field kDuration = PRM(mlcr_reg, beacon_duration);
+    constexpr uint64_t kForEver = 0xffff;
+    const Clock::time_point now = Clock::now();
+    if (write) {
+        const uint64_t duration = reg.get(kDuration);
+        firmware.beacon_end =
+            duration == kForEver ? Clock::time_point::max() : now + Seconds(duration);
+    }
+    const bool ends = firmware.beacon_end != Clock::time_point::max();
+    const Clock::duration left = std::max(firmware.beacon_end - now, Clock::duration{});
+    reg.set(PRM(mlcr_reg, beacon_remain),
+            ends ? static_cast<uint64_t>(std::chrono::ceil<Seconds>(left).count()) : kForEver);
+    return FwStatus::ok;
+}
+
+/// PCAM: which registers of ports there are.
+FwStatus port_capabilities(Firmware& firmware, bool write, Fields reg);
+
 /// Numbers: Linux, MLX5_REG_* of <linux/mlx5/driver.h>. Others are refused, as by a device that has
 /// not what they are about: the driver uses them where capabilities announce them, or on
 /// InfiniBand.
@@ -138,12 +161,32 @@ const std::map<uint16_t, Register> kRegisters = {
     {0x5006, port_state},        // PAOS
     {0x5007, port_flow_control}, // PFCC
     {0x5008, port_counters},     // PPCNT
+    {0x5023, port_fec},          // PPLM
     {0x5031, port_diagnosis},    // PDDR
+    {0x507f, port_capabilities}, // PCAM
     {0x6001, node_description},  // NODE_DESC
     {0x7004, host_endianness},   // HOST_ENDIANNESS
     {0x9014, module_memory},     // MCIA
+    {0x902b, beacon},            // MLCR
     {kMtutc, clock_mode},        // MTUTC
 };
+
+FwStatus port_capabilities(Firmware&, bool write, Fields reg) {
+    // The only group of registers, and of features. Of its mask the first register is the last bit.
+    constexpr uint16_t kFirst = 0x5000, kCount = 0x80;
+    constexpr Field kMask = PRM(pcam_reg, port_access_reg_cap_mask);
+    static_assert(kMask.width == kCount);
+    if (write || reg.get(PRM(pcam_reg, access_reg_group)) != 0 ||
+        reg.get(PRM(pcam_reg, feature_group)) != 0)
+        return FwStatus::bad_parameter;
+    for (const auto& [id, access] : kRegisters)
+        if (id >= kFirst && id < kFirst + kCount)
+            reg.set({kMask.offset + kMask.width - 1 - (id - kFirst), 1}, 1);
+    Fields features = reg.at(PRM(pcam_reg, feature_cap_mask));
+    features.set(PRM(pcam_enhanced_features, fec_50G_per_lane_in_pplm), 1);
+    return FwStatus::ok;
+}
+
 /// Those that users may read.
 constexpr std::array kOfUsers = {kMtutc};
 

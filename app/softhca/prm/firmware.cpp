@@ -209,6 +209,8 @@ void Firmware::reset() {
     vport_context.clear();
     vport_lists.clear();
     std::ranges::fill(node_description, uint8_t{0});
+    wanted_fec = 0;
+    beacon_end = {};
     device.set_other_addresses({});
     device.set_loopback(kLoopback);
     caps = make_capabilities(users_, vhca.id(), device.config().steering_format);

@@ -12,6 +12,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <map>
 #include <optional>
@@ -166,6 +167,8 @@ class Firmware final : private core::Listener {
     std::map<uint8_t, std::vector<uint8_t>> vport_lists; ///< allowed addresses by list type
     std::vector<uint8_t> node_description = std::vector<uint8_t>(64); ///< that was written
     uint32_t speed_mbps;
+    uint64_t wanted_fec = 0; ///< as the driver wrote it; 0: the port chooses
+    std::chrono::steady_clock::time_point beacon_end; ///< the LED blinks until then
     FlowRecords flows;
     std::map<core::Number, Umem> umems;
     std::map<core::Number, std::shared_ptr<core::SendRegisters>> send_registers; ///< by UAR

@@ -11,6 +11,8 @@ using Register = FwStatus (*)(Firmware&, bool write, Fields reg);
 
 /// PPCNT.
 [[nodiscard]] FwStatus port_counters(Firmware& firmware, bool write, Fields reg);
+/// PPLM: forward error correction.
+[[nodiscard]] FwStatus port_fec(Firmware& firmware, bool write, Fields reg);
 /// PMLP: which lanes of the port go to which plug.
 [[nodiscard]] FwStatus module_lanes(Firmware& firmware, bool write, Fields reg);
 /// MCIA: the memory of the plug.

@@ -10,8 +10,9 @@ namespace {
 constexpr uint16_t kWrite = 0, kQuery = 1;
 constexpr Field kRegister{128, 0};
 constexpr size_t kHead = 16;
-constexpr uint16_t kPmlp = 0x5002, kPtys = 0x5004, kPaos = 0x5006, kPpcnt = 0x5008, kPddr = 0x5031,
-                   kNodeDescription = 0x6001, kHostEndianness = 0x7004, kMcia = 0x9014;
+constexpr uint16_t kPmlp = 0x5002, kPtys = 0x5004, kPaos = 0x5006, kPpcnt = 0x5008, kPplm = 0x5023,
+                   kPddr = 0x5031, kPcam = 0x507f, kNodeDescription = 0x6001,
+                   kHostEndianness = 0x7004, kMcia = 0x9014, kMlcr = 0x902b;
 
 class PortRegistersTest : public TransportTest {
   protected:
@@ -19,7 +20,7 @@ class PortRegistersTest : public TransportTest {
         return Request(MLX5_CMD_OP_ACCESS_REG, kHead + bytes, op_mod)
             .set(PRM(access_register_in, register_id), id);
     }
-    static Field in(Field field) { return inside(kRegister, field); }
+    static constexpr Field in(Field field) { return inside(kRegister, field); }
 
     /// A group of PPCNT, by the fields in it.
     auto counters(uint32_t group, uint32_t priority = 0) {
@@ -181,18 +182,102 @@ TEST_P(PortRegistersTest, WhatTheHostWritesIsRead) {
         << "big";
 }
 
+TEST_P(PortRegistersTest, ThePortTellsWhichRegistersItHas) {
+    const Answer answer = run(of(kPcam, PRM_BYTES(pcam_reg)));
+    ASSERT_EQ(answer.status(), FwStatus::ok);
+    const Field mask = PRM(pcam_reg, port_access_reg_cap_mask);
+    for (uint16_t id = 0x5000; id < 0x5080; id++) {
+        const bool is_there = answer.get(in({mask.offset + 0x507f - id, 1})) != 0;
+        EXPECT_EQ(is_there, status(of(id, 640)) == FwStatus::ok || id == kPddr) << std::hex << id;
+    }
+    EXPECT_EQ(answer.get(in(inside(PRM(pcam_reg, port_access_reg_cap_mask),
+                                   PRM(pcam_regs_5000_to_507f, pplm)))),
+              1u);
+    EXPECT_EQ(status(of(kPcam, PRM_BYTES(pcam_reg)).set(in(PRM(pcam_reg, feature_group)), 1)),
+              FwStatus::bad_parameter);
+    EXPECT_EQ(status(of(kPcam, PRM_BYTES(pcam_reg)).set(in(PRM(pcam_reg, access_reg_group)), 1)),
+              FwStatus::bad_parameter);
+    EXPECT_EQ(status(of(kPcam, PRM_BYTES(pcam_reg), kWrite)), FwStatus::bad_parameter);
+}
+
+TEST_P(PortRegistersTest, ErrorCorrectionIsTheDriversToChoose) {
+    constexpr Field kActive = in(PRM(pplm_reg, fec_mode_active)),
+                    kWanted = in(PRM(pplm_reg, fec_override_admin_100g));
+    constexpr uint64_t kOff = 1, kBaseR = 2, kRs = 4; // at 100 Gbit/s, the port's speed here
+    const Request query = of(kPplm, PRM_BYTES(pplm_reg));
+    const auto expect = [&](uint64_t active, uint64_t wanted) {
+        const Answer answer = run(query);
+        EXPECT_EQ(answer.get(in(PRM(pplm_reg, fec_override_cap_100g))), kOff | kRs);
+        EXPECT_EQ(answer.get(in(PRM(pplm_reg, fec_override_cap_25g))), 0u);
+        EXPECT_EQ(answer.get(kActive), active);
+        EXPECT_EQ(answer.get(kWanted), wanted);
+    };
+    const auto choose = [&](uint64_t mode) {
+        return status(of(kPplm, PRM_BYTES(pplm_reg), kWrite).set(kWanted, mode));
+    };
+    expect(kRs, 0);
+    EXPECT_EQ(choose(kOff), FwStatus::ok);
+    expect(kOff, kOff);
+    EXPECT_EQ(choose(kBaseR), FwStatus::bad_parameter) << "not at this speed";
+    EXPECT_EQ(choose(kOff | kRs), FwStatus::bad_parameter) << "two of them";
+    expect(kOff, kOff);
+    set_link(false);
+    expect(0, kOff);
+    set_link(true);
+    EXPECT_EQ(choose(0), FwStatus::ok);
+    expect(kRs, 0);
+}
+
+TEST_P(PortRegistersTest, TheLedBlinksUntilItIsTurnedOff) {
+    const auto blink = [&](uint64_t seconds) {
+        const Request request = of(kMlcr, PRM_BYTES(mlcr_reg), kWrite);
+        ASSERT_EQ(status(Request(request).set(in(PRM(mlcr_reg, beacon_duration)), seconds)),
+                  FwStatus::ok);
+    };
+    const auto left = [&] {
+        return run(of(kMlcr, PRM_BYTES(mlcr_reg))).get(in(PRM(mlcr_reg, beacon_remain)));
+    };
+    EXPECT_EQ(left(), 0u);
+    blink(0xffff);
+    EXPECT_EQ(left(), 0xffffu) << "until it is turned off";
+    blink(3600);
+    EXPECT_GT(left(), 3000u);
+    EXPECT_LE(left(), 3600u);
+    blink(0);
+    EXPECT_EQ(left(), 0u);
+}
+
 TEST_P(PortRegistersTest, WhatThePortHasNotIsRefused) {
     for (const uint16_t id :
          {0x5001 /* PCAP */, 0x5009 /* PUDE */, 0x500b /* PPTB */, 0x500c /* PBMC */,
           0x500e /* PELC */, 0x500f /* PVLC */, 0x5010 /* PMPE */, 0x5012 /* PMAOS */,
-          0x5023 /* PPLM */, 0x5041 /* PCMR */, 0x507f /* PCAM */, 0x902b /* MLCR */,
-          0x907f /* MCAM */}) {
+          0x5041 /* PCMR */, 0x907f /* MCAM */}) {
         EXPECT_EQ(status(of(id, 64)), FwStatus::bad_parameter) << std::hex << id;
         EXPECT_EQ(status(of(id, 64, kWrite)), FwStatus::bad_parameter) << std::hex << id;
     }
 }
 
 INSTANTIATE_TEST_SUITE_P(Transports, PortRegistersTest, transports(), name_of);
+
+struct PortOfSpeed {
+    explicit PortOfSpeed(uint32_t mbps) : firmware(device, mbps) {}
+    /// What the register has, after these fields were written.
+    Answer answer_of(uint16_t id, size_t bytes,
+                     std::vector<std::pair<Field, uint64_t>> written = {}) {
+        Request request =
+            Request(MLX5_CMD_OP_ACCESS_REG, kHead + bytes, written.empty() ? kQuery : kWrite)
+                .set(PRM(access_register_in, register_id), id);
+        for (const auto& [field, value] : written)
+            request.set(field, value);
+        Answer answer;
+        answer.out.resize(kHead + bytes);
+        (void)firmware.execute(request.in, answer.out, 0);
+        return answer;
+    }
+
+    core::Device device{{}, std::make_unique<testbed::FakeWire>(), nullptr};
+    uverbs::PortFirmware firmware;
+};
 
 /// By the speeds that a port can have: plain and extended link modes (Linux: <linux/mlx5/port.h>).
 TEST(PortRegisters, EachSpeedHasItsLinkMode) {
@@ -204,17 +289,8 @@ TEST(PortRegisters, EachSpeedHasItsLinkMode) {
          {Mode{1000, 1u << 1, 0, 1}, Mode{10000, 1u << 12, 0, 1}, Mode{25000, 1u << 27, 0, 1},
           Mode{40000, 1u << 6, 0, 4}, Mode{50000, 1u << 30, 0, 2}, Mode{100000, 1u << 20, 0, 4},
           Mode{200000, 0, 1u << 12, 4}, Mode{400000, 0, 1u << 16, 4}}) {
-        core::Device device({}, std::make_unique<testbed::FakeWire>(), nullptr);
-        uverbs::PortFirmware firmware(device, mbps);
-        const auto answer_of = [&](uint16_t id, size_t bytes) {
-            Request request = Request(MLX5_CMD_OP_ACCESS_REG, kHead + bytes, kQuery)
-                                  .set(PRM(access_register_in, register_id), id);
-            Answer answer;
-            answer.out.resize(kHead + bytes);
-            (void)firmware.execute(request.in, answer.out, 0);
-            return answer;
-        };
-        const Answer modes = answer_of(kPtys, PRM_BYTES(ptys_reg));
+        PortOfSpeed port(mbps);
+        const Answer modes = port.answer_of(kPtys, PRM_BYTES(ptys_reg));
         for (const Field field : {PRM(ptys_reg, eth_proto_capability),
                                   PRM(ptys_reg, eth_proto_admin), PRM(ptys_reg, eth_proto_oper)})
             EXPECT_EQ(modes.get(inside(kRegister, field)), plain) << mbps;
@@ -223,10 +299,39 @@ TEST(PortRegisters, EachSpeedHasItsLinkMode) {
               PRM(ptys_reg, ext_eth_proto_oper)})
             EXPECT_EQ(modes.get(inside(kRegister, field)), extended) << mbps;
         EXPECT_EQ(
-            answer_of(kPmlp, PRM_BYTES(pmlp_reg)).get(inside(kRegister, PRM(pmlp_reg, width))),
+            port.answer_of(kPmlp, PRM_BYTES(pmlp_reg)).get(inside(kRegister, PRM(pmlp_reg, width))),
             lanes)
             << mbps;
     }
+}
+
+/// RS has another bit on lanes of 50 Gbit/s, which do not work without.
+TEST(PortRegisters, EachSpeedHasItsErrorCorrection) {
+    struct Modes {
+        uint32_t mbps;
+        Field supported;
+        uint64_t modes, active;
+    };
+    for (const auto& [mbps, supported, modes, active] :
+         {Modes{1000, PRM(pplm_reg, fec_override_cap_10g_40g), 0, 1},
+          Modes{10000, PRM(pplm_reg, fec_override_cap_10g_40g), 3, 1},
+          Modes{25000, PRM(pplm_reg, fec_override_cap_25g), 7, 4},
+          Modes{40000, PRM(pplm_reg, fec_override_cap_10g_40g), 3, 1},
+          Modes{50000, PRM(pplm_reg, fec_override_cap_50g), 7, 4},
+          Modes{100000, PRM(pplm_reg, fec_override_cap_100g), 5, 4},
+          Modes{200000, PRM(pplm_reg, fec_override_cap_200g_4x), 0x80, 0x80},
+          Modes{400000, PRM(pplm_reg, fec_override_cap_400g_8x), 0x80, 0x80}}) {
+        PortOfSpeed port(mbps);
+        const Answer answer = port.answer_of(kPplm, PRM_BYTES(pplm_reg));
+        EXPECT_EQ(answer.get(inside(kRegister, supported)), modes) << mbps;
+        EXPECT_EQ(answer.get(inside(kRegister, PRM(pplm_reg, fec_mode_active))), active) << mbps;
+    }
+    PortOfSpeed port(200000);
+    constexpr Field kWanted = inside(kRegister, PRM(pplm_reg, fec_override_admin_200g_4x));
+    for (const uint64_t rs : {0x80, 7}) // by Linux 6.1 and later ones
+        EXPECT_EQ(port.answer_of(kPplm, PRM_BYTES(pplm_reg), {{kWanted, rs}}).get(kWanted), rs);
+    EXPECT_EQ(port.answer_of(kPplm, PRM_BYTES(pplm_reg), {{kWanted, 4}}).status(),
+              FwStatus::bad_parameter);
 }
 
 } // namespace
