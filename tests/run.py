@@ -15,6 +15,7 @@ A suite is one of
   rdma:BUILD         the suites of others, on both fronts: tests/rdma; rdma-daily:BUILD without tests
                      marked `thorough`
   clang, sanitize    a build with what that option of scripts/setup says
+  threads            the unit tests with several threads, with ThreadSanitizer
   fuzz, arm, packages-RELEASE
                      tests/fuzz/run, scripts/check-arm, scripts/check-package RELEASE, a test each
   dpdk:SOURCE        scripts/check-dpdk, a test
@@ -56,6 +57,10 @@ COMMAND_TIMEOUT_S = 3600
 MESSAGE_CHARS = 600  # of a failed test
 FEW = 5  # tests that are named when all are skipped for the same reason
 FUZZ_SECONDS = 60  # for each target
+# Threads of the device, and of what stands around it. Faults in memory are left out: ThreadSanitizer
+# does not let their signal handler jump.
+THREAD_TESTS = ("*Hairpin*:*Arm*:*Virtq*:Turns*:HandOver*:Engine*:ControlClient*:EventPipe*:VfioUser*:"
+                "LedTest*:PortThreads*-HandOverFaults*")
 CANNOT_RUN = 77  # the exit status that says so
 
 # Gives the command that runs one JUnit test case again.
@@ -312,11 +317,21 @@ def build(option: str) -> Results:
     return command(f"build with {option}", "scripts/setup", f"--{option}", "--no-packages")
 
 
+def threads() -> Results:
+    results = build("threads")
+    results.add(command("unit tests with ThreadSanitizer", "ninja", "-C", "build-threads",
+                        "tests/unit/rawqp-unit"))
+    if not results.failed:
+        results.add(gtest(ROOT / "build-threads", "rawqp-unit", GTEST_FILTER=THREAD_TESTS))
+    return results
+
+
 SUITES: dict[str, Callable[[], Results]] = {
     "lint": lambda: check_sources(lint.checks()),
     "tidy": lambda: check_sources([tidy.ClangTidy(ROOT / "build-clang")]),
     "clang": lambda: build("clang"),
     "sanitize": lambda: build("sanitize"),
+    "threads": threads,
     "fuzz": lambda: command("fuzz", "tests/fuzz/run", str(FUZZ_SECONDS)),
     "arm": lambda: command("arm", "scripts/check-arm"),
     "packages-12": lambda: command("packages of Debian 12", "scripts/check-package", "12"),

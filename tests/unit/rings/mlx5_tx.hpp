@@ -143,7 +143,7 @@ class Mlx5Tx : public TxRingTest {
         case mlx5::WqeOpcode::send:
         case mlx5::WqeOpcode::tso: execute_send(size); break; // TSO: not cut into segments
         case mlx5::WqeOpcode::enhanced_mpw: execute_multi_packet(size); break;
-        case mlx5::WqeOpcode::wait: break; // it has waited
+        case mlx5::WqeOpcode::wait: // it has waited
         case mlx5::WqeOpcode::nop: break;
         default: FAIL() << "opcode " << static_cast<int>(opcode);
         }

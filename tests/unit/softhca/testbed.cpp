@@ -101,7 +101,8 @@ const mlx5::Cqe* TestCq::poll() {
     const uint32_t slot = consumer & ((1u << log_entries_) - 1);
     const auto* const cqe = reinterpret_cast<const mlx5::Cqe*>(
         ring.data() + size_t{slot} * cqe_size_ + cqe_size_ - sizeof(mlx5::Cqe));
-    const bool mine = (cqe->op_own & mlx5::kOwnerMask) == ((consumer >> log_entries_) & 1);
+    const uint8_t op_own = __atomic_load_n(&cqe->op_own, __ATOMIC_ACQUIRE); // a thread writes it
+    const bool mine = (op_own & mlx5::kOwnerMask) == ((consumer >> log_entries_) & 1);
     if (!mine || opcode(*cqe) == mlx5::CqeOpcode::invalid) return nullptr;
     consumer++;
     return cqe;
