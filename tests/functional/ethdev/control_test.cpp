@@ -9,7 +9,18 @@
 namespace test {
 namespace {
 
-class Control : public PortTest {};
+class Control : public PortTest {
+  protected:
+    /// Bursts do not ask whether their queue is stopped.
+    static void burst_into_stopped_queue(rte_mempool* pool, uint8_t count) {
+        ASSERT_EQ(rte_eth_dev_tx_queue_stop(kPort, 0), 0);
+        for (uint8_t i = 0; i < count; ++i) {
+            rte_mbuf* packet = mbuf_of(pool, frame(i));
+            ASSERT_NE(packet, nullptr);
+            ASSERT_EQ(rte_eth_tx_burst(kPort, 0, &packet, 1), 1);
+        }
+    }
+};
 
 TEST_F(Control, AResetMakesThePortAnew) {
     const unsigned before = rte_mempool_in_use_count(rx_pool());
@@ -53,6 +64,29 @@ TEST_F(Control, QueuesAddUpToThePortInFullTraffic) {
 TEST_F(Control, AQueueThatIsNotThereHasNothingToCleanUp) {
     EXPECT_GE(rte_eth_tx_done_cleanup(kPort, kQueues - 1, 0), 0);
     EXPECT_EQ(rte_eth_tx_done_cleanup(kPort, kQueues, 0), -EINVAL); // ethdev does not ask
+}
+
+TEST_F(Control, WhatAStoppedTxQueueWasHandedIsNotSentWhenItStarts) {
+    rte_mempool* const pool = make_pool(64);
+    ASSERT_NO_FATAL_FAILURE(burst_into_stopped_queue(pool, 8));
+    ASSERT_EQ(rte_eth_dev_tx_queue_start(kPort, 0), 0);
+    EXPECT_EQ(rte_mempool_in_use_count(pool), 0u);
+    EXPECT_EQ(receive(0, 100), nullptr);
+    expect_round_trips(pool, 10);
+    EXPECT_EQ(stats().opackets, 10u);
+    EXPECT_EQ(stats().oerrors, 8u);
+    restart();
+    EXPECT_EQ(rte_mempool_in_use_count(pool), 0u);
+}
+
+TEST_F(Control, WhatAStoppedTxQueueWasHandedIsGivenBackWithThePort) {
+    rte_mempool* const pool = make_pool(64);
+    ASSERT_NO_FATAL_FAILURE(burst_into_stopped_queue(pool, 8));
+    ASSERT_EQ(rte_eth_dev_stop(kPort), 0);
+    EXPECT_EQ(rte_mempool_in_use_count(pool), 0u);
+    EXPECT_EQ(stats().opackets, 0u);
+    EXPECT_EQ(stats().oerrors, 8u);
+    ASSERT_EQ(rte_eth_dev_start(kPort), 0);
 }
 
 TEST_F(Control, TheLinkIsAsTheInterfaceHasIt) {

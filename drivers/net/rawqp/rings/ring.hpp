@@ -152,7 +152,7 @@ struct TxSpec {
     ibv_context* context = nullptr;
     ibv_cq_ex* cq = nullptr;    ///< tx_cq_depth() entries, no wc_flags needed
     ibv_qp_ex* qp_ex = nullptr; ///< of `qp`, for ibv_wr_* with TxQpNeeds::send_ops; null: not there
-    ibv_qp* qp = nullptr;       ///< RTS from tx_start on; sq_sig_all = 0, max_send_wr = descriptors
+    ibv_qp* qp = nullptr;       ///< RTS after tx_start; sq_sig_all = 0, max_send_wr = descriptors
     uint16_t port_id = 0, queue_id = 0;
     uint16_t descriptors = 0;    ///< power of two: mbuf segments that fit
     uint16_t max_segments = 1;   ///< SGEs per send WQE, at most descriptors / 2
@@ -260,7 +260,8 @@ struct RingFormat {
     void (*tx_settle)(TxSpec& spec);
     TxQpNeeds (*tx_needs)(const TxSpec& spec);
     Result<TxRing*> (*tx_create)(const TxSpec& spec);
-    void (*tx_start)(TxRing& ring); ///< rewinds the ring; the QP is in RTS with zeroed indices
+    /// Rewinds the ring; the QP is in RESET, with zeroed indices. Packets in it are errors.
+    void (*tx_start)(TxRing& ring);
     /// Frees every mbuf; the QP is in RESET. Returns how many packets the device had not completed:
     /// they are taken from the packets sent and counted as errors.
     uint32_t (*tx_stop)(TxRing& ring);

@@ -327,25 +327,27 @@ Result<void> start_tx_queue(TxQueue& queue) {
     if (queue.running()) return {};
     if (queue.lost())
         return fail(EIO, "Tx queue {}: its CQ failed: set the queue up again", queue.spec.queue_id);
-    if (queue.reset_failed) {
-        if (const int error = reset_from_any_state(queue))
-            return fail(error,
-                        "Tx queue {}: the QP still cannot be reset: {}; set the queue up again",
-                        queue.spec.queue_id, rte_strerror(error));
-        take_mbufs_back(queue);
-    }
+    // Also of a QP that is in RESET: bursts put packets into the ring of a stopped queue, too, and
+    // the device would send them. Those are lost, and their mbufs free.
+    if (const int error = reset_from_any_state(queue))
+        return fail(error, "Tx queue {}: the QP cannot be reset: {}; set the queue up again",
+                    queue.spec.queue_id, rte_strerror(error));
+    if (queue.reset_failed) take_mbufs_back(queue);
+    queue.port.format->tx_start(*queue.ring);
     if (const int error = make_ready(queue)) {
         (void)reset_from_any_state(queue);
         return fail(error, "Tx queue {}: cannot bring the QP to RTS: {}", queue.spec.queue_id,
                     rte_strerror(error));
     }
-    queue.port.format->tx_start(*queue.ring);
     advance(queue.shared.state, QueueState::running);
     return {};
 }
 
 void stop_tx_queue(TxQueue& queue) {
-    if (!queue.running()) return;
+    if (!queue.running()) {
+        if (!queue.reset_failed) take_mbufs_back(queue); // see start_tx_queue
+        return;
+    }
     let_go(queue.port, queue.shared.state);
     drain(queue);
     if (const int error = reset_from_any_state(queue)) {
