@@ -17,6 +17,12 @@ class Mlx5StridingRing : public Mlx5Rx {
     const rawqp::RingFormat& format = *rawqp::kMlx5Format.striding;
 
     void start(const RxSetup& setup = {}) {
+        ASSERT_NO_FATAL_FAILURE(create(setup));
+        const auto started = format.rx_start(*ring);
+        ASSERT_TRUE(started) << started.error().what;
+    }
+    /// The queue is yet to start.
+    void create(const RxSetup& setup) {
         if (setup.own_pool == nullptr) {
             pool = test_eal::make_pool(setup.pool_size, setup.data_room, setup.cache);
             ASSERT_NE(pool, nullptr);
@@ -47,8 +53,6 @@ class Mlx5StridingRing : public Mlx5Rx {
             return on_reset();
         };
         burst = format.rx_burst(spec);
-        const auto started = format.rx_start(*ring);
-        ASSERT_TRUE(started) << started.error().what;
     }
     void TearDown() override { stop(); }
     /// The reader's name, less its options.

@@ -45,6 +45,19 @@ TEST_P(Mlx5Striding, SmallPacketsAreCopiedOthersAttached) {
     EXPECT_EQ(ring->counters.packets, 6u);
 }
 
+/// Applications may poll a queue with deferred start as they poll a stopped one.
+TEST_P(Mlx5Striding, AQueueThatHasNotStartedGivesNothing) {
+    create({});
+    rte_mbuf* mbuf = nullptr;
+    EXPECT_EQ(receive(&mbuf, 1), 0u);
+    EXPECT_EQ(posted(), 0u);
+    ASSERT_TRUE(format.rx_start(*ring));
+    deliver(60);
+    take(receive_one(), 0, 60);
+    stop();
+    EXPECT_EQ(rte_mempool_in_use_count(pool.get()), 0u);
+}
+
 /// It lies in the stride behind the packet, which is shorter by it.
 TEST_P(Mlx5Striding, KeptChecksums) {
     start({.offloads = RTE_ETH_RX_OFFLOAD_KEEP_CRC});

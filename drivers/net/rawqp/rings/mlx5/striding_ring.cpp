@@ -214,6 +214,7 @@ Result<RxRing*> striding_create(const RxSpec& spec) {
     ring->block.hashes = rx_hashes_in_blocks(spec.offloads);
     ring->may_compress = spec.compressed;
     ring->socket = spec.socket;
+    rewind(*ring); // as after a stop: bursts before the first start find nothing, and post nothing
     return map_rings(spec, std::move(ring));
 }
 
