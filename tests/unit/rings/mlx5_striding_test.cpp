@@ -58,6 +58,13 @@ TEST_P(Mlx5Striding, AQueueThatHasNotStartedGivesNothing) {
     EXPECT_EQ(rte_mempool_in_use_count(pool.get()), 0u);
 }
 
+TEST_P(Mlx5Striding, OfASocketWithoutMemoryBuffersAreOfAnother) {
+    spec.socket = 1; // EAL has all of its memory on socket 0
+    start();
+    deliver(1000);
+    take(receive_one(), 0, 1000);
+}
+
 /// It lies in the stride behind the packet, which is shorter by it.
 TEST_P(Mlx5Striding, KeptChecksums) {
     start({.offloads = RTE_ETH_RX_OFFLOAD_KEEP_CRC});

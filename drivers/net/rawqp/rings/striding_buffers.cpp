@@ -77,12 +77,13 @@ Result<StridingPool*> make_striding_pool(const std::string& queue, uint32_t coun
                                   nullptr, format_buffer, &layout, node, RTE_MEMPOOL_F_SC_GET);
     };
     pool->mempool = create(socket);
-    if (pool->mempool == nullptr && rte_errno == ENOMEM) pool->mempool = create(SOCKET_ID_ANY);
+    // Not by rte_errno: of a socket without memory, mempools leave ENOENT in it.
+    if (pool->mempool == nullptr) pool->mempool = create(SOCKET_ID_ANY);
     if (pool->mempool == nullptr)
-        return fail(rte_errno,
-                    "{}: no DPDK memory for {} buffers of {} bytes: {}; use fewer descriptors, "
-                    "smaller strides or mprq_en=0",
-                    queue, count, bytes, rte_strerror(rte_errno));
+        return fail(ENOMEM,
+                    "{}: no DPDK memory for {} buffers of {} bytes: give EAL more (-m), use fewer "
+                    "descriptors, smaller strides or mprq_en=0",
+                    queue, count, bytes);
     return pool.release();
 }
 
