@@ -5,6 +5,7 @@
 #include <array>
 #include <cerrno>
 #include <rte_cycles.h>
+#include <rte_ip.h>
 
 namespace test {
 namespace {
@@ -12,11 +13,13 @@ namespace {
 class Control : public PortTest {
   protected:
     /// Bursts do not ask whether their queue is stopped.
-    static void burst_into_stopped_queue(rte_mempool* pool, uint8_t count) {
-        ASSERT_EQ(rte_eth_dev_tx_queue_stop(kPort, 0), 0);
+    static void burst_into_stopped_queue(rte_mempool* pool, uint8_t count, uint64_t flags = 0) {
         for (uint8_t i = 0; i < count; ++i) {
             rte_mbuf* packet = mbuf_of(pool, frame(i));
             ASSERT_NE(packet, nullptr);
+            packet->ol_flags = flags;
+            packet->l2_len = RTE_ETHER_HDR_LEN;
+            packet->l3_len = sizeof(rte_ipv4_hdr);
             ASSERT_EQ(rte_eth_tx_burst(kPort, 0, &packet, 1), 1);
         }
     }
@@ -68,6 +71,7 @@ TEST_F(Control, AQueueThatIsNotThereHasNothingToCleanUp) {
 
 TEST_F(Control, WhatAStoppedTxQueueWasHandedIsNotSentWhenItStarts) {
     rte_mempool* const pool = make_pool(64);
+    ASSERT_EQ(rte_eth_dev_tx_queue_stop(kPort, 0), 0);
     ASSERT_NO_FATAL_FAILURE(burst_into_stopped_queue(pool, 8));
     ASSERT_EQ(rte_eth_dev_tx_queue_start(kPort, 0), 0);
     EXPECT_EQ(rte_mempool_in_use_count(pool), 0u);
@@ -81,12 +85,31 @@ TEST_F(Control, WhatAStoppedTxQueueWasHandedIsNotSentWhenItStarts) {
 
 TEST_F(Control, WhatAStoppedTxQueueWasHandedIsGivenBackWithThePort) {
     rte_mempool* const pool = make_pool(64);
+    ASSERT_EQ(rte_eth_dev_tx_queue_stop(kPort, 0), 0);
     ASSERT_NO_FATAL_FAILURE(burst_into_stopped_queue(pool, 8));
     ASSERT_EQ(rte_eth_dev_stop(kPort), 0);
     EXPECT_EQ(rte_mempool_in_use_count(pool), 0u);
     EXPECT_EQ(stats().opackets, 0u);
     EXPECT_EQ(stats().oerrors, 8u);
     ASSERT_EQ(rte_eth_dev_start(kPort), 0);
+}
+
+TEST_F(Control, ATxQueueWithDeferredStartMayBeAskedForChecksums) {
+    ASSERT_EQ(rte_eth_dev_stop(kPort), 0);
+    rte_eth_conf conf{};
+    conf.txmode.offloads = RTE_ETH_TX_OFFLOAD_UDP_CKSUM;
+    ASSERT_EQ(rte_eth_dev_configure(kPort, 0, 1, &conf), 0);
+    rte_eth_txconf late{};
+    late.tx_deferred_start = 1;
+    ASSERT_EQ(rte_eth_tx_queue_setup(kPort, 0, kDescriptors, SOCKET_ID_ANY, &late), 0);
+    ASSERT_EQ(rte_eth_dev_start(kPort), 0);
+    ASSERT_EQ(rte_eth_stats_reset(kPort), 0);
+    rte_mempool* const pool = make_pool(64);
+    constexpr uint64_t kFlags = RTE_MBUF_F_TX_IPV4 | RTE_MBUF_F_TX_UDP_CKSUM;
+    ASSERT_NO_FATAL_FAILURE(burst_into_stopped_queue(pool, 8, kFlags));
+    ASSERT_EQ(rte_eth_dev_tx_queue_start(kPort, 0), 0);
+    EXPECT_EQ(rte_mempool_in_use_count(pool), 0u);
+    EXPECT_EQ(stats().oerrors, 8u);
 }
 
 TEST_F(Control, TheLinkIsAsTheInterfaceHasIt) {

@@ -109,6 +109,18 @@ int modify_qp(TxQueue& queue, ibv_qp_state state, int mask = 0) {
     return queue.port.api->modify_qp(queue.qp.get(), &attributes, IBV_QP_STATE | mask);
 }
 
+/// For formats whose bursts call the provider. libmlx5 learns what its port can compute when the QP
+/// is given one (INIT), and a burst that asks for it on a queue that is yet to start would crash
+/// there.
+Result<void> introduce_port(TxQueue& queue) {
+    if (queue.port.format->tx_needs(queue.spec).send_ops == 0) return {};
+    int error = modify_qp(queue, IBV_QPS_INIT, IBV_QP_PORT);
+    if (error == 0) error = modify_qp(queue, IBV_QPS_RESET);
+    if (error == 0) return {};
+    return fail(error, "Tx queue {}: cannot give the QP its port: {}", queue.spec.queue_id,
+                rte_strerror(error));
+}
+
 /// Packet pacing of a QP in RTS.
 int pace(TxQueue& queue, uint32_t kbps) {
     ibv_qp_attr attributes{};
@@ -158,6 +170,7 @@ Result<std::unique_ptr<TxQueue>> create_tx_queue(Port& port, const TxSpec& wante
     port.ring_memory->use_socket(spec.socket);
     Result<void> done = create_tx_cq(*queue);
     if (done) done = create_qp(*queue);
+    if (done) done = introduce_port(*queue);
     if (!done) return tl::unexpected(std::move(done.error()));
     Result<TxRing*> ring = port.format->tx_create(spec);
     if (!ring) return tl::unexpected(std::move(ring.error()));
