@@ -337,6 +337,23 @@ TEST_P(VerbsTx, ErrorCountsTheLostAndResets) {
     EXPECT_TRUE(cq.queue.empty());
 }
 
+/// One that was set up before the port was configured with TSO, beside another that was set up
+/// since.
+TEST_P(VerbsTx, AQueueWithoutSegmentationSegmentsNothing) {
+    start();
+    rawqp::TxSpec combined = spec;
+    combined.offloads |= RTE_ETH_TX_OFFLOAD_TCP_TSO;
+    burst = rawqp::kVerbsFormat.tx_burst(combined);
+    rte_mbuf* const large = packet(0, {40, 14, 1000}); // its header is in two mbufs
+    large->ol_flags = RTE_MBUF_F_TX_TCP_SEG | RTE_MBUF_F_TX_IPV4 | RTE_MBUF_F_TX_IP_CKSUM;
+    large->l2_len = 14;
+    large->l3_len = large->l4_len = 20;
+    large->tso_segsz = 500;
+    ASSERT_EQ(send({large, packet(1, {64})}), 2u);
+    EXPECT_EQ(ring->counters.errors, 1u);
+    EXPECT_EQ(execute(), expected(1, 64));
+}
+
 /// A stale one may be what broke the queue, or be of a former life.
 TEST_P(VerbsTx, LkeysAreLookedUpAnew) {
     start();

@@ -16,10 +16,10 @@ struct TxRun {
 };
 
 /// Length of the header of a packet to be segmented, 0 when the packet is not what it is said to
-/// be.
-inline uint32_t checked_tso_header(const rte_mbuf& packet) {
+/// be, or it is another queue of the port that segments.
+inline uint32_t checked_tso_header(const VerbsTxRing& ring, const rte_mbuf& packet) {
     const uint32_t header = tso_header_bytes(packet);
-    const bool sound = header >= RTE_ETHER_HDR_LEN && header <= kMaxTsoHeader &&
+    const bool sound = ring.headers && header >= RTE_ETHER_HDR_LEN && header <= kMaxTsoHeader &&
                        header < packet.pkt_len && packet.tso_segsz != 0;
     return sound ? header : 0;
 }
@@ -61,7 +61,7 @@ inline bool describe(VerbsTxRing& ring, uint16_t index, rte_mbuf& packet, uint16
         return false;
     uint32_t header = 0;
     if (O.tso && (packet.ol_flags & RTE_MBUF_F_TX_TCP_SEG) != 0) {
-        header = checked_tso_header(packet);
+        header = checked_tso_header(ring, packet);
         if (header == 0) return false;
     } else if constexpr (O.checksum) {
         if (!prepare_checksums(packet)) return false;
