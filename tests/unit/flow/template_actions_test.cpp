@@ -106,6 +106,35 @@ TEST_F(TemplateActionsTest, OfTheTemplateAreThoseOfCreate) {
     EXPECT_THAT(made(kCounter), IsEmpty());
 }
 
+/// rte_flow_conv copies neither the header of a raw_encap nor a value that is pointed to.
+TEST_F(TemplateActionsTest, WhatActionsPointToIsTheTemplatesOwn) {
+    std::vector<uint8_t> header(14, 3), mac = {2, 0, 0, 0, 0, 9};
+    rte_flow_action_raw_encap put{header.data(), nullptr, header.size()};
+    rte_flow_action_modify_field modify{};
+    modify.dst.field = RTE_FLOW_FIELD_MAC_SRC;
+    modify.src.field = RTE_FLOW_FIELD_POINTER;
+    modify.src.pvalue = mac.data();
+    modify.width = 48;
+    const Rule actions = Rule()
+                             .action(RTE_FLOW_ACTION_TYPE_RAW_DECAP)
+                             .action(RTE_FLOW_ACTION_TYPE_RAW_ENCAP, &put)
+                             .action(RTE_FLOW_ACTION_TYPE_MODIFY_FIELD, &modify)
+                             .queue(1);
+    auto* const made = actions_of(actions, actions);
+    for (auto* const gone : {&header, &mac})
+        std::ranges::fill(*gone, uint8_t{0xee});
+    const Rule pattern = Rule()
+                             .item(RTE_FLOW_ITEM_TYPE_IPV4)
+                             .item(RTE_FLOW_ITEM_TYPE_GRE)
+                             .item(RTE_FLOW_ITEM_TYPE_IPV4);
+    auto* const of = table_of(pattern_of(pattern), made, 4);
+    ASSERT_NE(of, nullptr) << error.message;
+    ASSERT_NE(enqueue(of, Rule(pattern).as(*actions.actions())), nullptr) << error.message;
+    ASSERT_THAT(device.flow_actions, SizeIs(2));
+    EXPECT_EQ(device.flow_actions[0]->bytes, hex("1001 0000 02000000 1002 0010 00000009"));
+    EXPECT_EQ(device.flow_actions[1]->bytes, Bytes(14, 3));
+}
+
 TEST_F(TemplateActionsTest, ARulePutsTagsOn) {
     Rule actions;
     push_vlan(actions, 5).queue(1);

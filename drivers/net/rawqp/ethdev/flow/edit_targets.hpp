@@ -53,5 +53,7 @@ struct HeadersNow {
 /// What an action modify_field does; of a mark, its id is the value.
 [[nodiscard]] FlowResult<Rewrite> read_modify(const HeadersNow& headers,
                                               const rte_flow_action& action, bool egress);
+/// A value that the configuration points to becomes part of it.
+void take_value(rte_flow_action_modify_field& conf);
 
 } // namespace rawqp

@@ -36,12 +36,22 @@ constexpr ModifiableField kModifiable[] = {
     {RTE_FLOW_FIELD_MARK, kMark},
 };
 
+const ModifiableField* find_field(rte_flow_field_id id) {
+    const auto* const field = std::ranges::find(kModifiable, id, &ModifiableField::id);
+    return field != std::end(kModifiable) ? field : nullptr;
+}
+
+/// Of metadata a number of the CPU's order, as in their items.
+size_t value_bytes(const EditTarget& field) {
+    return is_metadata(field.protocol) ? sizeof(uint32_t) : (field.bits + 7u) / 8u;
+}
+
 /// A field that modify_field names, and its place in the layer.
 FlowResult<EditTarget> field_of(const HeadersNow& headers, const rte_flow_action& action,
                                 const FieldData& data, const char* role, bool egress,
                                 bool changes) {
-    const auto* const field = std::ranges::find(kModifiable, data.field, &ModifiableField::id);
-    if (field == std::end(kModifiable))
+    const ModifiableField* const field = find_field(data.field);
+    if (field == nullptr)
         return refuse(ENOTSUP, kConf, &action,
                       "action modify_field: no such {}: MAC, IP addresses, DSCP, ECN, TTL, hop "
                       "limit, VLAN id, ports, TCP sequence and ack number and flags, meta, tags "
@@ -114,7 +124,7 @@ FlowResult<Rewrite> read_value(const rte_flow_action& action, const EditTarget& 
                                    : static_cast<const uint8_t*>(conf.src.pvalue);
     if (number == nullptr)
         return refuse(EINVAL, kConf, &action, "action modify_field: the source is a null pointer");
-    if (is_metadata(field.protocol)) { // as in their items, a number of the CPU's order
+    if (is_metadata(field.protocol)) {
         if (conf.operation != RTE_FLOW_MODIFY_SET)
             return refuse(ENOTSUP, kConf, &action,
                           "action modify_field: metadata is set, not added to");
@@ -127,10 +137,18 @@ FlowResult<Rewrite> read_value(const rte_flow_action& action, const EditTarget& 
     const Change change = conf.operation == RTE_FLOW_MODIFY_ADD   ? Change::add
                           : conf.operation == RTE_FLOW_MODIFY_SUB ? Change::subtract
                                                                   : Change::set;
-    return rewrite_of(*part, {number, (field.bits + 7u) / 8u}, change, conf.dst.offset);
+    return rewrite_of(*part, {number, value_bytes(field)}, change, conf.dst.offset);
 }
 
 } // namespace
+
+void take_value(rte_flow_action_modify_field& conf) {
+    const ModifiableField* const field = find_field(conf.dst.field);
+    const void* const value = conf.src.pvalue;
+    if (conf.src.field != RTE_FLOW_FIELD_POINTER || value == nullptr || field == nullptr) return;
+    conf.src.field = RTE_FLOW_FIELD_VALUE;
+    std::memcpy(conf.src.value, value, value_bytes(field->target));
+}
 
 FlowResult<Rewrite> read_modify(const HeadersNow& headers, const rte_flow_action& action,
                                 bool egress) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "drivers/net/rawqp/ethdev/flow/templates.hpp"
 
+#include "drivers/net/rawqp/ethdev/flow/edit_targets.hpp"
 #include "drivers/net/rawqp/ethdev/flow/items.hpp"
 #include "drivers/net/rawqp/ethdev/names.hpp"
 
@@ -28,6 +29,19 @@ FlowResult<CopiedList<Entry>> copy(rte_flow_conv_op operation, const Entry* from
     return refuse(-bytes, RTE_FLOW_ERROR_TYPE_UNSPECIFIED, nullptr,
                   "the template cannot be copied: {}",
                   error.message != nullptr ? error.message : "an unknown item or action");
+}
+
+/// What rte_flow_conv leaves with the application: the header of a raw_encap, which may be gone
+/// when a table is made, and the value that a modify_field points to.
+void copy_data(const rte_flow_action& copied, rte_flow_actions_template& made) {
+    void* const conf = const_cast<void*>(copied.conf);
+    if (conf == nullptr) return;
+    if (copied.type == RTE_FLOW_ACTION_TYPE_MODIFY_FIELD)
+        take_value(*static_cast<rte_flow_action_modify_field*>(conf));
+    if (copied.type != RTE_FLOW_ACTION_TYPE_RAW_ENCAP) return;
+    auto& header = *static_cast<rte_flow_action_raw_encap*>(conf);
+    if (header.data == nullptr || header.size > kMostHeaderBytes) return; // tables are refused
+    header.data = made.headers.emplace_back(header.data, header.data + header.size).data();
 }
 
 /// The first field of the item whose value decides how the pattern is read.
@@ -264,6 +278,7 @@ make_actions_template(const rte_flow_actions_template_attr& attributes,
                           "own: use rte_flow_create",
                           action_name(copied.type));
         if (indirect) copied.conf = actions[i].conf; // a handle
+        copy_data(copied, *made);
         if (copied.type == RTE_FLOW_ACTION_TYPE_AGE) open_age(copied.conf, masks[i].conf, *made);
         if (is_fixed(actions[i], masks[i])) continue;
         const auto any = stand_in(actions[i], masks[i], copied.conf, *made);

@@ -47,6 +47,7 @@ struct rte_flow_actions_template {
         });
     }
     rawqp::CopiedList<rte_flow_action> actions; ///< with some value for what rules give
+    std::vector<std::vector<uint8_t>> headers;  ///< that its actions put on as they are
     std::vector<Given> given;
     /// Of an rss and an age that rules give: what is the template's, where the masks are not zero.
     rte_flow_action_rss rss{}, rss_mask{};
