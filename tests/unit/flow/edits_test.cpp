@@ -257,6 +257,12 @@ TEST_F(EditsTest, AHeaderToPutOnIsMadeOfItems) {
     conf.definition = const_cast<rte_flow_item*>(wrong.pattern());
     EXPECT_THAT(refused(egress(udp().action(RTE_FLOW_ACTION_TYPE_VXLAN_ENCAP, &conf))),
                 HasSubstr("item ipv4 is out of order: a header to put on starts with eth"));
+    for (const Rule& half : {Rule(), Rule().item(RTE_FLOW_ITEM_TYPE_ETH),
+                             Rule().item(RTE_FLOW_ITEM_TYPE_ETH).item(RTE_FLOW_ITEM_TYPE_IPV4)}) {
+        conf.definition = const_cast<rte_flow_item*>(half.pattern());
+        EXPECT_THAT(refused(egress(udp().action(RTE_FLOW_ACTION_TYPE_VXLAN_ENCAP, &conf))),
+                    HasSubstr("a header to put on ends with the tunnel"));
+    }
 }
 
 TEST_F(EditsTest, TunnelsComeOffAndGoOn) {
@@ -303,6 +309,8 @@ TEST_F(EditsTest, TunnelsComeOffAndGoOn) {
                   MLX5DV_FLOW_ACTION_PACKET_REFORMAT_TYPE_L2_TUNNEL_TO_L2);
     EXPECT_THAT(refused(egress(udp().action(kDecap, &take_l2).action(kEncap, &put_l2))),
                 HasSubstr("are both Ethernet"));
+    EXPECT_THAT(refused(egress(udp().action(kEncap, &put_l2))),
+                HasSubstr("a header of 14 bytes is Ethernet's alone"));
 }
 
 TEST_F(EditsTest, AnActionTakesTheTunnelOffThatItIsNamedAfter) {

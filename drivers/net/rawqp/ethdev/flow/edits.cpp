@@ -147,6 +147,11 @@ FlowResult<std::vector<uint8_t>> header_of(const rte_flow_action& action,
                     8u * traits_of(protocol).bytes, layer.value, 0);
         set_defaults(layer);
     }
+    if (const ProtocolTraits& last = traits_of(pattern.last().protocol); !last.tunnel)
+        return refuse(EINVAL, kAction, &action,
+                      "action {}: its definition ends with item {}: a header to put on ends with "
+                      "the tunnel",
+                      action_name(action.type), last.name);
     std::vector<uint8_t> header;
     for (const Layer& layer : pattern.layers())
         header.insert(header.end(), layer.value.begin(),
@@ -387,6 +392,11 @@ FlowResult<Edits> EditReader::finish() {
                           action_name(decap_->type));
         edits_.reformat = Reformat::strip_tunnel;
     } else if (encap_ != nullptr) {
+        if (short_header)
+            return refuse(ENOTSUP, kAction, encap_,
+                          "action {}: a header of {} bytes is Ethernet's alone: put the tunnel's "
+                          "after it, or raw_decap of a tunnel before it",
+                          action_name(encap_->type), edits_.header.size());
         edits_.reformat = Reformat::wrap;
     }
     const bool wraps = edits_.reformat == Reformat::wrap || edits_.reformat == Reformat::wrap_l3;
