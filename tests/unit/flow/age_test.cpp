@@ -250,6 +250,9 @@ TEST_F(AgeTest, Refusals) {
     update.timeout_valid = 1;
     EXPECT_EQ(table.update_shared(age, &update, &error), -EINVAL);
     EXPECT_THAT(error.message, HasSubstr("timeout 0"));
+    // What testpmd makes of an action without a configuration.
+    EXPECT_EQ(table.update_shared(age, nullptr, &error), -EINVAL);
+    EXPECT_THAT(error.message, HasSubstr("the indirect age has no update given"));
     EXPECT_FALSE(look(seconds(9))) << "it is as before";
     EXPECT_EQ(table.unshare(age, &error), 0);
 }

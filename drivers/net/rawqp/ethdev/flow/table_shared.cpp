@@ -230,6 +230,12 @@ int FlowTable::update_shared(rte_flow_action_handle* handle, const void* update,
                              rte_flow_error* error) {
     const SharedActionRef shared = impl_->shared.find(handle);
     if (!shared) return report(unknown_action(handle), error);
+    if (update == nullptr)
+        return report({EINVAL, RTE_FLOW_ERROR_TYPE_ACTION_CONF, nullptr,
+                       fmt::format("the indirect {} has no update given: an age takes a struct "
+                                   "rte_flow_update_age, an rss an action",
+                                   shared->name)},
+                      error);
     if (shared->age) {
         const auto& change = *static_cast<const rte_flow_update_age*>(update);
         if (change.timeout_valid != 0 && change.timeout == 0)
