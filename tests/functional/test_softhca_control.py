@@ -5,6 +5,7 @@ import json
 import os
 import re
 import resource
+import signal
 import socket
 import subprocess
 import sys
@@ -45,6 +46,28 @@ def test_stat_of_running_programs(launcher: Launcher) -> None:
     for command in ["stat"], ["stat", "--json"]:
         nothing = launcher.run(*command, "--pid", "1")
         assert nothing.returncode == 1 and "process 1 has no softhca device open" in nothing.stderr
+
+
+def test_a_stopped_program_is_not_said_to_have_no_device(launcher: Launcher) -> None:
+    launcher.start_watch()
+    pid = json.loads(launcher.run("stat", "--json").stdout)["instances"][0]["pid"]
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        for command in ["stat", "--pid", str(pid)], ["trace", "mlx5_0"]:
+            result = launcher.run(*command)
+            assert result.returncode == 1
+            assert result.stderr == f"softhca: process {pid}: does not answer; is it stopped?\n"
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+@pytest.mark.parametrize("command", [["stat"], ["stat", "--json"], ["dump"], ["fault", "mlx5_0", "none"]],
+                         ids=" ".join)
+def test_an_answer_that_cannot_be_written(launcher: Launcher, command: list[str]) -> None:
+    launcher.start_watch("--port", "wire=loop,fault=reg_mr:ENOMEM")
+    result = launcher.run(*command, prefix=["sh", "-c", 'exec "$@" > /dev/full', "sh"])
+    assert result.returncode == 1
+    assert "cannot write to stdout (No space left on device)" in result.stderr
 
 
 # As libvma has them, which know its own descriptors only.

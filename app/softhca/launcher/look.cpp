@@ -3,6 +3,7 @@
 
 #include "app/softhca/clock.hpp"
 #include "app/softhca/control/client.hpp"
+#include "app/softhca/launcher/output.hpp"
 #include "app/softhca/launcher/pcapng.hpp"
 #include "app/softhca/launcher/remote.hpp"
 
@@ -105,11 +106,7 @@ int trace(const TraceCommand& command) {
     uint64_t number = 0;
     const bool well = for_each_packet(*session, interruption, looked, [&](const json& packet) {
         number++;
-        if (command.json)
-            fmt::print("{}\n", packet.dump());
-        else
-            fmt::print("{}", format_passage(packet, number));
-        return std::fflush(stdout) == 0;
+        return put_out(command.json ? packet.dump() + "\n" : format_passage(packet, number));
     });
     return report(looked, well, "packets traced");
 }

@@ -2,6 +2,7 @@
 #include "app/softhca/launcher/remote.hpp"
 
 #include "app/softhca/control/client.hpp"
+#include "app/softhca/launcher/output.hpp"
 #include "app/softhca/launcher/runtime_dir.hpp"
 #include "app/softhca/launcher/stat_table.hpp"
 
@@ -30,22 +31,28 @@ struct Answer {
     Instance instance;
     json answer;
 };
+struct Answers {
+    std::vector<Answer> given;
+    bool lacking = false; ///< there are programs that do not answer, which has been said
+};
 
 /// What every program answers that does; the others are named on stderr.
-std::vector<Answer> ask_all(const Where& where, const std::string& command = "stat") {
-    std::vector<Answer> answers;
+Answers ask_all(const Where& where, const std::string& command = "stat") {
+    Answers answers;
     for (const Instance& instance : find_instances(where)) {
         auto answer = ask(instance, {{"cmd", command}});
-        if (answer)
-            answers.push_back({instance, std::move(*answer)});
-        else if (answer.error().code != ECONNREFUSED || !where.socket.empty())
+        if (answer) {
+            answers.given.push_back({instance, std::move(*answer)});
+        } else if (answer.error().code != ECONNREFUSED || !where.socket.empty()) {
             fmt::print(stderr, "softhca: {}\n", answer.error().what);
+            answers.lacking = true;
+        }
     }
     return answers;
 }
 
-int none_running(const Where& where) {
-    if (!where.socket.empty()) return kExitFailed; // which has been said
+int none_running(const Where& where, const Answers& answers) {
+    if (answers.lacking) return kExitFailed;
     if (where.pid)
         fmt::print(stderr, "softhca: process {} has no softhca device open\n", where.pid);
     else
@@ -64,9 +71,10 @@ bool has_device(const json& stat, const std::string& name) {
 /// is said on stderr.
 std::optional<Instance> owner_of(const std::string& device, const Where& where,
                                  bool or_will = false) {
-    const auto answers = ask_all(where);
+    const Answers all = ask_all(where);
+    const std::vector<Answer>& answers = all.given;
     if (answers.empty()) {
-        (void)none_running(where);
+        (void)none_running(where, all);
         return {};
     }
     std::vector<Instance> owners;
@@ -101,19 +109,21 @@ std::optional<json> ask_owner(const std::string& device, pid_t only, const json&
 } // namespace
 
 int show(const ShowCommand& command) {
-    const auto answers = ask_all(command.where, command.what);
+    const Answers answers = ask_all(command.where, command.what);
     const bool one = command.where.pid || !command.where.socket.empty();
+    const bool none = answers.given.empty();
+    std::string text;
     if (command.json) {
         json instances = json::array();
-        for (const Answer& answer : answers)
+        for (const Answer& answer : answers.given)
             instances.push_back(answer.answer);
-        fmt::print("{}\n", json{{"instances", instances}}.dump(2));
-        return one && answers.empty() ? none_running(command.where) : 0;
+        text = json{{"instances", instances}}.dump(2) + "\n";
+    } else {
+        for (const Answer& answer : answers.given)
+            text += format_stat(answer.answer);
     }
-    if (answers.empty()) return none_running(command.where);
-    for (const Answer& answer : answers)
-        fmt::print("{}", format_stat(answer.answer));
-    return 0;
+    if (!put_out(text)) return kExitFailed;
+    return none && (one || !command.json) ? none_running(command.where, answers) : 0;
 }
 
 std::optional<control::Session> find_owner(const std::string& device, const Where& where) {
@@ -138,7 +148,7 @@ int inject_fault(const FaultCommand& command) {
                   /*or_will=*/true);
     if (!done) return kExitFailed;
     if (const std::string ended = done->value("ended", ""); !ended.empty())
-        fmt::print("ended: {}\n", ended);
+        return put_out(fmt::format("ended: {}\n", ended)) ? 0 : kExitFailed;
     return 0;
 }
 
