@@ -46,6 +46,7 @@ def test_help_of_the_subcommands(launcher: Launcher) -> None:
         (["--port", "wire=tap:a", "--port", "wire=tap:a:plain", "--", "true"], "netdev=a: used twice"),
         (["--port", "wire=loop,mtu=9000,wire=sink", "--", "true"], "wire=: given twice"),
         (["--threads", "none", "--", "true"], "--threads"),
+        (["--cpus", "4095", "--", "true"], "--cpus 4095: softhca may not run there"),
         (["--config", "/nonexistent.json", "--", "true"], "/nonexistent.json"),
         (["link", "mlx5_0", "maybe"], "maybe"),
         (["trace", "--count", "0"], "0 not in range 1 to 18446744073709551615"),

@@ -14,6 +14,7 @@
 #include <fcntl.h>
 #include <filesystem>
 #include <fstream>
+#include <sched.h>
 
 namespace softhca::launcher {
 namespace {
@@ -21,6 +22,25 @@ namespace {
 namespace fs = std::filesystem;
 
 void say(const std::string& what) { fmt::print(stderr, "softhca: {}\n", what); }
+
+/// Whether device threads may run where they are to: the kernel has them stay anywhere else.
+Result<void> check_cpus(const std::vector<int>& cpus) {
+    cpu_set_t before;
+    if (sched_getaffinity(0, sizeof before, &before) < 0) return {}; // of more CPUs than this has
+    for (const int cpu : cpus) {
+        cpu_set_t one;
+        CPU_ZERO(&one);
+        CPU_SET(static_cast<size_t>(cpu), &one);
+        if (sched_setaffinity(0, sizeof one, &one) == 0) continue;
+        return fail(
+            errno,
+            "--cpus {}: softhca may not run there ({}): the machine or the container has no "
+            "such CPU; Cpus_allowed_list in /proc/self/status has those that it has",
+            cpu, std::strerror(errno));
+    }
+    sched_setaffinity(0, sizeof before, &before);
+    return {};
+}
 
 /// A TAP that the program inherits; ours stays open until the program has ended.
 Result<wire::Tap> open_tap(const wire::TapRequest& request) {
@@ -124,6 +144,7 @@ void describe(const Config& config) {
 int run(RunCommand command) {
     const SignalForwarding signals; // from here on a signal waits for the program
     Config& config = command.config;
+    if (const auto done = check_cpus(config.cpus); !done) return say(done.error().what), kExitUsage;
 
     auto runtime_dir = RuntimeDir::create();
     if (!runtime_dir) return say(runtime_dir.error().what), kExitNoSetup;
