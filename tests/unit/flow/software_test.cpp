@@ -334,6 +334,26 @@ TEST_F(SoftwareTest, WhatARuleRefersToGoesAfterIt) {
     EXPECT_THAT(dr->leaving, IsEmpty());
 }
 
+/// Nothing was written then for which the counter would have to wait.
+TEST_F(SoftwareTest, ARuleThatIsNotMadeLetsGoOfItsSharedCount) {
+    ASSERT_NE(marking_table(), nullptr) << error.message;
+    rte_flow_indir_action_conf directions{};
+    directions.ingress = 1;
+    const rte_flow_action action{RTE_FLOW_ACTION_TYPE_COUNT, nullptr};
+    bool made = false;
+    int failures = 0;
+    for (; !made; ++failures) {
+        auto* const count = table->share(&directions, &action, &error);
+        ASSERT_NE(count, nullptr) << error.message;
+        device.fail_call(failures + 1, ENOMEM);
+        made = create(of(1, udp_to(7, 2).indirect(count))) != nullptr;
+        device.fail_call(0, 0);
+        EXPECT_EQ(table->flush(&error), 0);
+        EXPECT_EQ(table->unshare(count, &error), 0) << error.message;
+    }
+    EXPECT_GT(failures, 2);
+}
+
 /// Beside what the device of the tests allocates for a rule and a tag.
 TEST_F(SoftwareTest, NothingIsAllocatedForARule) {
     constexpr uint16_t kRules = 20;

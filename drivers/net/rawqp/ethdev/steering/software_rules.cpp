@@ -32,9 +32,10 @@ void SoftwareRules::Entry::release() {
     for (mlx5dv_dr_action* const action : {mark_, count_})
         if (action != nullptr)
             verbs::destroy_object(action, api.mlx5_dr_action_destroy, "steering action");
+    if (counter_ && rule_ != nullptr) owner_->leaving_.push_back(std::move(counter_));
+    counter_ = nullptr; // of a rule that was not made: nothing settles it
     rule_ = nullptr;
     mark_ = count_ = nullptr;
-    if (counter_) owner_->leaving_.push_back(std::move(counter_));
     next_free_ = std::exchange(owner_->free_, this);
 }
 
