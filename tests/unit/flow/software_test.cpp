@@ -10,6 +10,7 @@ namespace {
 
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 using testing::SizeIs;
 using verbs_test::DrAction;
 using verbs_test::DrRule;
@@ -352,6 +353,21 @@ TEST_F(SoftwareTest, ARuleThatIsNotMadeLetsGoOfItsSharedCount) {
         EXPECT_EQ(table->unshare(count, &error), 0) << error.message;
     }
     EXPECT_GT(failures, 2);
+}
+
+/// As nothing has moved, nothing has to go back, which would want a level as well.
+TEST_F(SoftwareTest, WithoutALevelToSpareJumpsStayWhereTheyAre) {
+    ASSERT_NE(create(jump(1)), nullptr) << error.message;
+    Rule other = udp_to(7, 2);
+    while (create(other) != nullptr)
+        ++other.attr.priority;
+    EXPECT_THAT(error.message, HasSubstr("other rte_flow priorities use them"));
+    const size_t flows = device.flows.size();
+    testing::internal::CaptureStderr();
+    EXPECT_NE(marking_table(), nullptr) << error.message;
+    EXPECT_THAT(testing::internal::GetCapturedStderr(), Not(HasSubstr("lead to no rules")));
+    EXPECT_THAT(dr->rules, IsEmpty());
+    EXPECT_THAT(device.flows, SizeIs(flows));
 }
 
 /// Beside what the device of the tests allocates for a rule and a tag.

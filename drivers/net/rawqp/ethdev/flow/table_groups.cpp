@@ -32,12 +32,14 @@ FlowResult<OwnedRule> FlowTable::Impl::make_anew(const rte_flow& rule) {
 
 /// Those of group 0 have levels, for which others may have to make room: each takes the place of
 /// the former one before the next is made.
-FlowResult<void> FlowTable::Impl::make_jumps_anew() {
-    for (rte_flow* rule = rules.first(); rule != nullptr; rule = rule->after) {
+FlowResult<void> FlowTable::Impl::make_jumps_anew(size_t& count) {
+    const size_t most = std::exchange(count, 0);
+    for (rte_flow* rule = rules.first(); rule != nullptr && count < most; rule = rule->after) {
         if (!of_groups(*rule) || rule->group != 0) continue;
         auto fresh = make_anew(*rule);
         if (!fresh) return tl::unexpected(fresh.error());
         rules.replace(*rule, std::move(*fresh));
+        ++count;
     }
     return {};
 }
@@ -58,9 +60,10 @@ FlowResult<void> FlowTable::Impl::serve_groups_by(GroupWay way) {
             done = tl::unexpected(made.error());
     }
     if (done) done = settle();
-    if (done && !(done = make_jumps_anew())) {
+    size_t jumps = SIZE_MAX;
+    if (done && !(done = make_jumps_anew(jumps))) {
         steering.set_way(former);
-        if (auto back = make_jumps_anew(); !back)
+        if (auto back = make_jumps_anew(jumps); !back)
             RAWQP_LOG(ERR, "rules that jump to groups lead to no rules: %s",
                       back.error().what.c_str());
     }

@@ -86,7 +86,8 @@ struct FlowTable::Impl {
     /// All rules or none: with an error, all is as it was.
     FlowResult<void> serve_groups_by(GroupWay way);
     FlowResult<OwnedRule> make_anew(const rte_flow& rule);
-    FlowResult<void> make_jumps_anew();
+    /// `count` of them at most, in order; how many it was in the end.
+    FlowResult<void> make_jumps_anew(size_t& count);
     void choose_engines(rte_flow_template_table& table);
     /// Before the first table of such groups and after the last one. `to_come`: the table's, or
     /// null.
