@@ -331,6 +331,26 @@ TEST_F(GroupRuleTest, ComeAndGoWithThePort) {
     }
 }
 
+/// By TIRs, which have no word for it: of groups, and of what leads to tables.
+TEST_F(GroupRuleTest, StartNamesAQueueThatIsGone) {
+    const rte_flow_action_of_push_vlan tag{RTE_BE16(RTE_ETHER_TYPE_VLAN)};
+    rte_flow_action_sample copies{};
+    const Rule to = Rule().queue(3);
+    copies.ratio = 2;
+    copies.actions = to.actions();
+    for (const Rule& rule :
+         {in_group(1, udp_to(53, 3)), udp_to(53, 3).action(RTE_FLOW_ACTION_TYPE_OF_PUSH_VLAN, &tag),
+          udp_to(53, 1).action(RTE_FLOW_ACTION_TYPE_SAMPLE, &copies)}) {
+        device.set_up_rx_queues(4);
+        ASSERT_NE(create(rule), nullptr) << error.message;
+        device.set_up_rx_queues(2);
+        const auto started = table.start();
+        ASSERT_FALSE(started);
+        EXPECT_THAT(started.error().what, HasSubstr("Rx queue 3 is not set up"));
+        table.flush(&error);
+    }
+}
+
 TEST_F(GroupRuleTest, OneMatchStandsInManyGroupsAndPriorities) {
     ASSERT_TRUE(table.start());
     for (const uint32_t group : {0u, 1u, 2u, 1000000u})

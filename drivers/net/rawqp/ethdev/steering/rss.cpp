@@ -139,19 +139,24 @@ Result<HashQp> RssQps::acquire(const RssTargetRef& target) {
     return HashQp(target);
 }
 
+Result<void> RssQps::check_queues(const RssTarget& target) const {
+    for (const uint16_t queue : target.destination.queues)
+        if (queues_.wq(queue) == nullptr)
+            return fail(EINVAL, "Rx queue {} is not set up: call rte_eth_rx_queue_setup first",
+                        queue);
+    return {};
+}
+
 Result<void> RssQps::create(RssTarget& target) {
     const RssDestination& destination = target.destination;
     if (!std::has_single_bit(destination.queues.size()))
         return fail(EINVAL, "an indirection table needs a power-of-two number of entries, not {}",
                     destination.queues.size());
 
+    if (auto there = check_queues(target); !there) return there;
     std::vector<ibv_wq*> wqs;
-    for (const uint16_t queue : destination.queues) {
+    for (const uint16_t queue : destination.queues)
         wqs.push_back(queues_.wq(queue));
-        if (wqs.back() == nullptr)
-            return fail(EINVAL, "Rx queue {} is not set up: call rte_eth_rx_queue_setup first",
-                        queue);
-    }
 
     ibv_rwq_ind_table_init_attr table{};
     table.log_ind_tbl_size = static_cast<uint32_t>(std::countr_zero(wqs.size()));

@@ -136,6 +136,8 @@ class RssQps {
     [[nodiscard]] RssTargetRef target(const RssDestination& destination);
     /// All packets to one queue.
     [[nodiscard]] RssTargetRef target(uint16_t queue);
+    /// Whether its queues are there; the error names one that is not.
+    [[nodiscard]] Result<void> check_queues(const RssTarget& target) const;
     /// Its QP, created by the first user.
     [[nodiscard]] Result<HashQp> acquire(const RssTargetRef& target);
     /// Number of live hash QPs (for leak checks).

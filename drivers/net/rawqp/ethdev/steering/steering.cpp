@@ -107,6 +107,14 @@ void Steering::use_lro(const std::optional<LroTerms>& terms) {
         engine->use_lro(terms);
 }
 
+/// Of a rule that was not made: what leads to queues by TIRs has no word for the one that lacks.
+Result<void> Steering::check_queues(const SteeringRequest& request) const {
+    if (request.sample)
+        if (auto there = qps_.check_queues(*request.sample->target); !there) return there;
+    if (!request.target || request.drop) return {};
+    return qps_.check_queues(*request.target);
+}
+
 /// Inline, as FlowTable::Impl::install() is.
 [[gnu::always_inline]] inline Result<void> Steering::put(const SteeringRequest& request,
                                                          SteeringRule& rule) {
@@ -140,6 +148,8 @@ void Steering::use_lro(const std::optional<LroTerms>& terms) {
         if (const auto engine = engine_for(request); !engine)
             return fail(ENOTSUP, "cannot create steering rule {}: {}", describe(request),
                         engine.error().what);
+    if (rule.engine == nullptr)
+        if (auto there = check_queues(request); !there) return there;
     if (rule.engine == nullptr)
         return fail(error, "cannot create steering rule {}: {}", describe(request),
                     verbs::errno_text(error, verbs::Attempt::steer));

@@ -116,6 +116,7 @@ class Steering {
     }
 
   private:
+    [[nodiscard]] Result<void> check_queues(const SteeringRequest& request) const;
     /// A rule that counts for no name of tunnels.
     [[nodiscard]] Result<void> put(const SteeringRequest& request, SteeringRule& rule);
     Steering(RssQps& qps, std::unique_ptr<Devx> devx) : qps_(qps), devx_(std::move(devx)) {}
