@@ -373,11 +373,12 @@ Result<Config> config_from_json(const std::string& text) {
 }
 
 Result<Config> load_config_file(const std::string& path) {
+    errno = 0;
     std::ifstream file(path);
     std::ostringstream text;
-    if (!(text << file.rdbuf()))
-        return fail(errno ? errno : EIO, "{}: cannot read it as a configuration file ({})", path,
-                    std::strerror(errno ? errno : EIO));
+    if (!(text << file.rdbuf()) && errno) // without one it is empty
+        return fail(errno, "{}: cannot read it as a configuration file ({})", path,
+                    std::strerror(errno));
     auto config = config_from_json(text.str());
     if (!config) return fail(config.error().code, "{}: {}", path, config.error().what);
     return config;

@@ -48,6 +48,8 @@ def test_help_of_the_subcommands(launcher: Launcher) -> None:
         (["--threads", "none", "--", "true"], "--threads"),
         (["--cpus", "4095", "--", "true"], "--cpus 4095: softhca may not run there"),
         (["--config", "/nonexistent.json", "--", "true"], "/nonexistent.json"),
+        (["--config", "/dev/null", "--", "true"], "/dev/null: not valid JSON"),
+        (["--config", "/", "--", "true"], "Is a directory"),
         (["link", "mlx5_0", "maybe"], "maybe"),
         (["trace", "--count", "0"], "0 not in range 1 to 18446744073709551615"),
         (["fault", "mlx5_0", "create_qp"], "create_qp:EPERM"),
