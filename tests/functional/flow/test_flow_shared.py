@@ -105,6 +105,14 @@ def test_rules_share_a_count(stack: Stack) -> None:
         assert counted() == (2, 300)
         receive(stack, [bytes(tcp4()).ljust(200)])
         assert counted() == (3, 500)
+        # Without rules it tells the same, and goes on with the next one.
+        receive(stack, [bytes(udp4()).ljust(100)])
+        stack.testpmd.flush_flows(0)
+        assert counted() == (4, 600)
+        stack.testpmd.create_flow(
+            0, f"ingress pattern eth / ipv6 / end actions indirect {number} / queue index 1 / end")
+        receive(stack, [bytes(udp6()).ljust(100), udp4()])
+        assert counted() == (5, 700)
 
 
 def test_what_is_refused(stack: Stack) -> None:

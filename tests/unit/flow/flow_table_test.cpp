@@ -499,7 +499,11 @@ TEST_F(FlowTableTest, CountersOutliveStopAndReset) {
     EXPECT_EQ(result.hits, 10u);
     EXPECT_EQ(result.bytes, 640u);
     EXPECT_TRUE(result.hits_set && result.bytes_set);
+    device.counters[0]->packets = 12;
     table.stop();
+    result = {};
+    ASSERT_EQ(table.query(flow, &action, &result, &error), 0) << error.message;
+    EXPECT_EQ(result.hits, 2u);
     start();
     device.counters[0]->packets = 13;
     result = {};

@@ -53,6 +53,11 @@ class SharedActionTest : public FlowTableTest {
         count.type = RTE_FLOW_ACTION_TYPE_COUNT;
         return share(count);
     }
+    uint64_t hits(rte_flow_action_handle* count) {
+        rte_flow_query_count result{};
+        EXPECT_EQ(table.query_shared(count, &result, &error), 0) << error.message;
+        return result.hits;
+    }
     int update(rte_flow_action_handle* handle, const rte_flow_action& action) {
         return table.update_shared(handle, &action, &error);
     }
@@ -303,7 +308,15 @@ TEST_F(SharedActionTest, ASharedCountIsTheSumOfItsRules) {
     auto* const rss = share(RssAction({0, 1}).action);
     EXPECT_EQ(table.query_shared(rss, &read, &error), -ENOTSUP);
     EXPECT_THAT(error.message, HasSubstr("indirect rss has nothing to query"));
+    // The last of them may count no more, or go, and takes along nothing of what it has counted.
+    ASSERT_EQ(table.destroy(two, &error), 0);
+    device.counters[0]->packets = 9;
+    ASSERT_EQ(table.update_actions(one, Rule().queue(1).actions(), &error), 0) << error.message;
+    EXPECT_EQ(hits(count), 4u);
+    ASSERT_NE(create(ipv4_from(2).queue(0).indirect(count)), nullptr) << error.message;
+    device.counters[0]->packets = 12;
     table.flush(&error);
+    EXPECT_EQ(hits(count), 7u);
     EXPECT_EQ(table.unshare(count, &error), 0);
 }
 

@@ -137,7 +137,14 @@ struct FakeVerbs {
         };
         provider->read_counters = [](ibv_counters* counters, uint64_t* values, uint32_t count,
                                      uint32_t) {
-            return Counters::of(counters).read(values, count);
+            // As the kernel (UVERBS_METHOD_COUNTERS_READ): not while no flow counts there.
+            const bool used = std::ranges::any_of(device->flows, [&](const auto& flow) {
+                if (flow->matcher != nullptr) return false;
+                const auto spec =
+                    flow->template spec<ibv_flow_spec_counter_action>(IBV_FLOW_SPEC_ACTION_COUNT);
+                return spec && spec->counters == counters;
+            });
+            return used ? Counters::of(counters).read(values, count) : EINVAL;
         };
         provider->destroy_counters = [](ibv_counters* counters) {
             return dropped("counters", device->counters, &Counters::of(counters));

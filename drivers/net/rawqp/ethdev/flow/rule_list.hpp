@@ -29,6 +29,7 @@ class RuleList {
         handles_.erase(hash_of_handle(&rule), rule);
         erase_parts(rule);
         if (rule.age) rule.age->forget(*rule.counter);
+        if (rule.counter && rule.counter->shared()) rule.counter->note();
         rte_flow::destroy(&rule);
     }
     /// The rule keeps its handle and its place, and does from now on what `fresh` does.

@@ -314,8 +314,10 @@ Result<void> FlowTable::start() {
 void FlowTable::stop() {
     impl_->running = false;
     impl_->shapes.clear();
-    for (rte_flow* rule = impl_->rules.first(); rule != nullptr; rule = rule->after)
+    for (rte_flow* rule = impl_->rules.first(); rule != nullptr; rule = rule->after) {
+        if (rule->counter) rule->counter->note();
         take_out(*rule);
+    }
     (void)impl_->steering.settle(); // a dead device has no rules
 }
 

@@ -195,6 +195,7 @@ FlowResult<void> FlowTable::Impl::update(rte_flow& rule, const rte_flow_action* 
     if (!fresh) return tl::unexpected(fresh.error());
     const AgeRef former = rule.age;
     const CounterRef counter = rule.counter;
+    if (counter) counter->note();
     rules.replace(rule, std::move(*fresh));
     // Either may go on without the other one.
     if (former && (former != rule.age || counter != rule.counter)) former->forget(*counter);

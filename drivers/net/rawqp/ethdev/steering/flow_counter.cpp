@@ -38,7 +38,7 @@ bool FlowCounter::renew() {
     const bool by_verbs = verbs_ != nullptr;
     verbs_ = {}; // verbs reads none without a flow: another one starts at zero
     if (by_verbs && verbs() == nullptr) return false;
-    seen_ = {};
+    seen_ = noted_ = {};
     errno = read_devx(seen_);
     return errno == 0;
 }
@@ -62,13 +62,13 @@ Result<FlowCounts> FlowCounter::read() {
 }
 
 Result<FlowCounts> FlowCounter::total() {
-    FlowCounts counts;
     uint64_t values[2] = {};
     int error = verbs_ ? ibv_read_counters(verbs_.get(), values, 2, 0) : 0;
-    // The kernel does not read what no flow counts in: those of a rule that verbs refused, and that
-    // is one of mlx5dv then.
-    if (error == EINVAL && object_) error = 0;
-    counts = {values[IBV_COUNTER_PACKETS], values[IBV_COUNTER_BYTES]};
+    if (verbs_ && error == 0) noted_ = {values[IBV_COUNTER_PACKETS], values[IBV_COUNTER_BYTES]};
+    // The kernel does not read what no flow counts in: of a stopped port, of an indirect count
+    // without rules, or of a rule that verbs refused, and that is one of mlx5dv then.
+    if (error == EINVAL) error = 0;
+    FlowCounts counts = noted_;
     if (error == 0) error = read_devx(counts);
     if (error != 0)
         return fail(error, "cannot read the counters of a rule: {}",

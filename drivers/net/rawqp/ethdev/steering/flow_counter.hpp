@@ -30,8 +30,12 @@ class FlowCounter {
 
     /// Since it was made or last reset, also over times when no rule counted.
     [[nodiscard]] Result<FlowCounts> read();
-    /// Never reset.
+    /// Never reset. Of a counter by verbs that no rule counts in, as it was noted last.
     [[nodiscard]] Result<FlowCounts> total();
+    /// Before the last rule that counts here may go from the device: verbs reads nothing then.
+    void note() {
+        if (verbs_) (void)total();
+    }
     /// Sets to zero what read() has told.
     void reset(const FlowCounts& told) {
         seen_.packets += told.packets;
@@ -50,7 +54,8 @@ class FlowCounter {
     bool shared_;
     verbs::Handle<ibv_counters> verbs_;
     DevxObject object_;
-    FlowCounts seen_; ///< when it was last reset
+    FlowCounts seen_;  ///< when it was last reset
+    FlowCounts noted_; ///< by verbs, when it was last read
 };
 /// Of one rule, or shared by several.
 using CounterRef = Ref<FlowCounter>;
