@@ -129,5 +129,23 @@ TEST_F(Timesync, QueuesWithoutStampsAreRefused) {
     expect_round_trips(rx_pool(), 5);
 }
 
+/// As little when they come later: they would tell of stamps that nobody wrote.
+TEST_F(Timesync, QueuesWithoutStampsAreRefusedWhileItIsOn) {
+    if (!there) return;
+    rte_mempool* const pool = make_pool(256);
+    ASSERT_EQ(rte_eth_dev_stop(kPort), 0);
+    const rte_eth_conf conf{};
+    ASSERT_EQ(rte_eth_dev_configure(kPort, kQueues, kQueues, &conf), 0);
+    const auto set_up = [] {
+        return rte_eth_rx_queue_setup(kPort, 0, kDescriptors, SOCKET_ID_ANY, nullptr, rx_pool());
+    };
+    EXPECT_EQ(set_up(), -EINVAL);
+    ASSERT_EQ(rte_eth_timesync_disable(kPort), 0);
+    EXPECT_EQ(set_up(), 0);
+    ASSERT_NO_FATAL_FAILURE(start(rx_pool(), RTE_ETH_RX_OFFLOAD_TIMESTAMP));
+    ASSERT_EQ(rte_eth_timesync_enable(kPort), 0);
+    expect_stamps(pool);
+}
+
 } // namespace
 } // namespace test

@@ -115,6 +115,12 @@ int rx_queue_setup(rte_eth_dev* dev, uint16_t id, uint16_t descriptors, unsigned
     if ((wanted.offloads & RTE_ETH_RX_OFFLOAD_BUFFER_SPLIT) != 0)
         for (uint16_t i = 0; i < conf->rx_nseg; ++i)
             wanted.split_wanted.push_back(conf->rx_seg[i].split);
+    if (port.timesync && (wanted.offloads & RTE_ETH_RX_OFFLOAD_TIMESTAMP) == 0)
+        return report(port.name,
+                      {EINVAL, fmt::format("Rx queue {}: timesync is enabled, which needs "
+                                           "RTE_ETH_RX_OFFLOAD_TIMESTAMP: ask for it, or call "
+                                           "rte_eth_timesync_disable before",
+                                           id)});
     Result<std::unique_ptr<RxQueue>> queue = create_rx_queue(port, wanted);
     if (!queue) return report(port.name, queue.error());
     if (const Result<void> kept = keep_split(**queue); !kept)
