@@ -88,6 +88,7 @@ struct FlowPath {
     };
     std::vector<Metered> metered;
     uint64_t now = 0;
+    uint64_t serial = 0;  ///< of the packet in its direction: the same however often it is tried
     bool dropped = false; ///< a rule said so
     /// Everything here follows from what FlowCache compares, and holds for the flow's next packets.
     bool repeats = true;
@@ -96,8 +97,9 @@ struct FlowPath {
     uint32_t visits = 0;  ///< of tables
     uint32_t steps = 0;   ///< through entries in ICM and their lists of edits
 
-    void begin(bool sends, uint64_t time) {
+    void begin(bool sends, uint64_t time, uint64_t number) {
         now = time;
+        serial = number;
         metered.clear();
         stops.clear();
         sent.clear();

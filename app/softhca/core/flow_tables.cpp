@@ -368,7 +368,7 @@ template <class W>
 void FlowTables::sample(Sampler& sampler, const Packet& packet, uint32_t tag, FlowPath& path,
                         W watch) {
     path.repeats = false;
-    const bool copies = sampler.takes();
+    const bool copies = sampler.takes(path.serial);
     watch.sampled(sampler, copies);
     if (copies) visit(*sampler.copies, packet, tag, path, watch);
     visit(*sampler.all, packet, tag, path, watch);

@@ -68,6 +68,7 @@ struct Rq;
 struct SendProgress {
     bool looped = false; ///< it has had its loopback
     uint32_t copies = 0; ///< so many have left of those that rules make of it
+    uint64_t serial = 0; ///< see FlowPath; 0: it was not tried yet
 };
 
 /// Ring positions are units of the ring format (mlx5: WQEBBs). In both kinds of queue, fail() is

@@ -57,7 +57,7 @@ template <Rings R, class W> class Receiver {
     [[nodiscard]] bool steers_sent() const {
         return steering_.has(FlowDomain::egress) || tables_.active(FlowRoot::transmit);
     }
-    void steer_sent(const Packet& packet, FlowPath& path);
+    void steer_sent(const Packet& packet, uint64_t serial, FlowPath& path);
     /// Copies a frame that was sent to those who sniff.
     void sniff_sent(std::span<const iovec> pieces, uint32_t bytes);
 
@@ -109,6 +109,7 @@ template <Rings R, class W> class Receiver {
     std::vector<const Rule*> copies_; ///< of the present packet, see Steering::match
     FlowPath path_;                   ///< likewise
     FlowPath sniff_path_;
+    uint64_t received_ = 0; ///< packets that were steered and taken
     FlowCache<R> flows_;
     std::array<typename FlowCache<R>::Found, kMaxBatch> known_; ///< of the present batch
     size_t taken_ = 0;                                          ///< likewise

@@ -53,7 +53,7 @@ template <Rings R, class W> void Receiver<R, W>::place(const FlowPath::Stop& sto
 }
 
 template <Rings R, class W> bool Receiver<R, W>::steer(const Packet& packet) {
-    path_.begin(false, port_.now());
+    path_.begin(false, port_.now(), received_);
     if (tables_.active(FlowRoot::receive)) {
         tables_.walk(FlowRoot::receive, packet, path_, watch_);
         return false;
@@ -89,6 +89,7 @@ bool Receiver<R, W>::take(std::span<const iovec> pieces, uint32_t bytes) {
     const bool to_kernel = steer(packet);
     if (may_hold() && must_hold()) return false;
 
+    received_++;
     if (may_know) remember(packet, to_kernel);
     count_arrival(pieces, bytes);
     sniff(FlowRoot::sniff_received, packet);
@@ -215,7 +216,7 @@ template <Rings R, class W> void Receiver<R, W>::deliver(const FlowPath& path) {
 template <Rings R, class W> void Receiver<R, W>::sniff(FlowRoot root, const Packet& packet) {
     if (!tables_.active(root) && !steering_.has(FlowDomain::sniffer)) return;
     watch_.sniffed();
-    sniff_path_.begin(false, port_.now());
+    sniff_path_.begin(false, port_.now(), received_);
     if (tables_.active(root)) tables_.walk(root, packet, sniff_path_, watch_);
     steering_.for_each_sniffer(steering_.key_of(packet), watch_, [&](const Rule& sniffer) {
         FlowTables::follow(sniffer, packet, 0, sniff_path_, watch_);
@@ -231,8 +232,9 @@ void Receiver<R, W>::sniff_sent(std::span<const iovec> pieces, uint32_t bytes) {
     sniff(FlowRoot::sniff_sent, Packet({&piece, 1}, bytes));
 }
 
-template <Rings R, class W> void Receiver<R, W>::steer_sent(const Packet& packet, FlowPath& path) {
-    path.begin(true, port_.now());
+template <Rings R, class W>
+void Receiver<R, W>::steer_sent(const Packet& packet, uint64_t serial, FlowPath& path) {
+    path.begin(true, port_.now(), serial);
     if (tables_.active(FlowRoot::transmit)) {
         tables_.walk(FlowRoot::transmit, packet, path, watch_);
     } else if (const Rule* const rule =

@@ -5,8 +5,6 @@
 
 #include "app/softhca/core/types.hpp"
 
-#include <random>
-
 namespace softhca::core {
 
 struct FlowTable;
@@ -18,9 +16,15 @@ struct Sampler {
     FlowTable* copies = nullptr;
     FlowTable* all = nullptr;
     uint32_t users = 0;
-    std::minstd_rand random; ///< the same packets give the same copies each time
 
-    [[nodiscard]] bool takes() { return ratio == 1 || random() % ratio == 0; }
+    /// Whether this packet of its direction is copied (FlowPath::serial): as if by chance, but
+    /// whoever asks again, as what waits for room is steered anew, hears the same.
+    [[nodiscard]] bool takes(uint64_t serial) const {
+        uint64_t hash = (uint64_t{number} << 32) + serial;
+        for (const uint64_t factor : {0xbf58476d1ce4e5b9u, 0x94d049bb133111ebu})
+            hash = (hash ^ hash >> 30) * factor; // as SplitMix64 does
+        return ratio == 1 || (hash >> 32) % ratio == 0;
+    }
 };
 
 } // namespace softhca::core

@@ -114,7 +114,8 @@ template <Rings R, class W> class Sender {
     std::array<std::byte, HeaderBuffer::kCapacity> tso_header_;
     std::array<std::byte, net::kParseBytes> chain_header_; ///< the same, of a virtio queue's
     SendProgress& kernel_progress_;                        ///< of the kernel's next frame
-    FlowPath path_; ///< of the present packet, if rules decide about it
+    FlowPath path_;        ///< of the present packet, if rules decide about it
+    uint64_t steered_ = 0; ///< packets about which they did
 };
 
 } // namespace softhca::core

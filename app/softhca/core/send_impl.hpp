@@ -206,12 +206,13 @@ bool Sender<R, W>::send_steered(std::span<const iovec> pieces, uint32_t bytes, c
     if (!receiver_.steers_sent() || bytes < net::kEthernetBytes)
         return transmit(pieces, bytes, origin.domain, progress.looped);
     const Packet packet(pieces, bytes, {.reg_a = origin.metadata, .source_sqn = origin.sqn});
-    receiver_.steer_sent(packet, path_);
+    if (progress.serial == 0) progress.serial = ++steered_;
+    receiver_.steer_sent(packet, progress.serial, path_);
     for (; progress.copies < path_.sent.size(); progress.copies++) {
         const Packet& copy = *path_.sent[progress.copies];
         if (!transmit(copy.pieces(), copy.bytes(), origin.domain, progress.looped)) return false;
     }
-    progress.copies = 0;
+    progress = {};
     path_.count();
     port_.counters.drop_rewrite += path_.misfits;
     if (path_.sent.empty() && path_.misfits == 0) port_.counters.drop_tx_rule++;

@@ -3,6 +3,7 @@
 #include "tests/unit/softhca/collector.hpp"
 #include "tests/unit/softhca/testbed.hpp"
 
+#include <algorithm>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
@@ -97,6 +98,35 @@ TEST_F(SamplersTest, WhatIsSentIsSampledToo) {
     EXPECT_EQ(packets(counter), 1u);
     ASSERT_EQ(wire->sent.size(), 1u);
     EXPECT_EQ(wire->sent[0], frame);
+}
+
+/// What waits for the wire is steered anew each time: always to the same tables, or one of two
+/// would be missing.
+TEST_F(SamplersTest, WhatWaitsForTheWireIsSampledOnce) {
+    constexpr size_t kPackets = 64;
+    const Number first = table(0, true), copied = table(5, true), rest = table(6, true);
+    ASSERT_TRUE(device->set_flow_table_root(first, FlowRoot::transmit));
+    FlowEntryAttr tagged{.group = groups[copied], .send = true};
+    tagged.rewrite.push_vlans = {{.type = 0x8100, .tci = 7}};
+    ASSERT_TRUE(device->set_flow_entry(copied, 0, tagged));
+    ASSERT_TRUE(
+        lead(first, *device->create_sampler(
+                        {.level = 1, .ratio = 2, .copies = copied, .all = rest, .sends = true})));
+    for (size_t i = 0; i < kPackets; i++) {
+        Bytes frame = frames::build(Spec{});
+        frame.back() = static_cast<uint8_t>(i);
+        Wqe wqe(mlx5::WqeOpcode::send);
+        wqe.eth();
+        sq.post(wqe.data(lkey, put(0, frame), static_cast<uint32_t>(frame.size())));
+        sq.ring_doorbell();
+        wire->room = wire->sent.size();
+        for (run(); !tx_cq.poll(); run())
+            wire->room++;
+        tx_cq.release();
+        EXPECT_EQ(std::ranges::count(wire->sent, frame), 1) << i;
+    }
+    EXPECT_GT(wire->sent.size(), kPackets * 5 / 4);
+    EXPECT_LT(wire->sent.size(), kPackets * 7 / 4);
 }
 
 TEST_F(SamplersTest, WhatIsInUseStays) {
