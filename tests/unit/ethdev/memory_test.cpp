@@ -333,6 +333,26 @@ TEST_F(MemoryTest, AHoleLeavesOneRegistration) {
     EXPECT_EQ(memory.retired(), 0u);
 }
 
+/// Memory goes where nothing can be allocated: the table must not need more than it has.
+TEST_F(MemoryTest, HolesDoNotOverfillTheTable) {
+    Memory memory(rdma.api(), &pd, "test", 0);
+    constexpr uintptr_t kFirst = 1 << 30, kPage = 4096;
+    const auto page = [&](uintptr_t number) {
+        return AddressRange{kFirst + number * kPage, kFirst + (number + 1) * kPage};
+    };
+    ASSERT_TRUE(memory.map({kFirst, kFirst + 10'000 * kPage}));
+    const size_t room = memory.table().capacity();
+    uintptr_t holes = 0;
+    for (; holes < 2 * room; ++holes) {
+        memory.remove(page(2 * holes + 1), Memory::Extent::touching);
+        ASSERT_LE(memory.regions().size(), room);
+    }
+    EXPECT_EQ(memory.table().size(), room);
+    EXPECT_TRUE(memory.table().find(kFirst));
+    ASSERT_TRUE(memory.map(page(2 * holes))) << "what had no room can come back";
+    EXPECT_TRUE(memory.table().find(page(2 * holes).start));
+}
+
 TEST_F(MemoryTest, UnknownMemoryAndFailures) {
     Memory memory(rdma.api(), &pd, "test", 0);
     int on_the_stack = 0;

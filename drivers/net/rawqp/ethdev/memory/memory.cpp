@@ -255,6 +255,9 @@ void Memory::remove(const AddressRange& range, Extent extent) {
     }
     if (!changed) return;
     if (extent == Extent::touching) entries_ = without(entries_, range);
+    // A hole makes two entries of one, and no larger table can be allocated under the caller's
+    // locks: what finds no room is registered anew when a queue meets it.
+    if (entries_.size() > table_->capacity()) entries_.resize(table_->capacity());
     table_->publish(entries_);
     table_->next_generation();
     // Only now: no queue finds them any more.
