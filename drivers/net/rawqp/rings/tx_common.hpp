@@ -114,11 +114,12 @@ template <class Ring> void tx_start(TxRing& base) {
     rewind(ring);
 }
 
-/// RingFormat::tx_stop
+/// RingFormat::tx_stop. Status and clean-up of a stopped queue may be asked for.
 template <class Ring> uint32_t tx_stop(TxRing& base) {
     auto& ring = static_cast<Ring&>(base);
     const uint32_t unsent = count_lost(ring, ring.mbufs, ring.mbufs.tail());
     ring.mbufs.free_all();
+    drain(ring);
     rewind(ring);
     return unsent;
 }
