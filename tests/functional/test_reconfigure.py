@@ -5,6 +5,7 @@ import re
 
 import pytest
 from rig.packets import numbered, opaque
+from rig.ports import lossless
 
 from functional.conftest import StartStack
 
@@ -39,6 +40,18 @@ def test_start_refuses_an_mtu_that_does_not_fit(start_stack: StartStack, datapat
     testpmd.start_port(0)
     testpmd.start("io", lossless=True)
     stack.wires[0].transfer(numbered(100, 100), to=stack.wires[1])
+
+
+def test_an_mtu_beyond_striding_wqes_is_refused(start_stack: StartStack) -> None:
+    """Also while the port runs: no WQE of 2 KB would take such frames, and each would be an error."""
+    stack = start_stack(lossless(2, "mprq_en=1,mprq_log_stride_num=3,mprq_log_stride_size=8"),
+                        datapath="mlx5",
+                        testpmd_args=["--mbuf-size=9728", "--total-num-mbufs=4096"])
+    stack.testpmd.start("io", lossless=True)
+    refusal = stack.testpmd.command(f"port config mtu 0 {MTU}")
+    assert f"2^3 strides of 2^8 bytes holds no frame of {LONGEST} bytes" in refusal
+    stack.testpmd.silent("port config mtu 0 2000", "port config mtu 1 2000")
+    stack.wires[0].transfer(numbered(100, length=2000), to=stack.wires[1])
 
 
 def test_ports_that_only_send(start_stack: StartStack, datapath: str) -> None:

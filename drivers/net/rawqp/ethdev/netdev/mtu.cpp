@@ -17,7 +17,10 @@ Result<void> check_rx_queues(const Port& port, uint32_t frame) {
         if (!queue || queue->released()) continue;
         const RxSpec& spec = queue->spec;
         RxSpec fitted = spec;
+        fitted.max_frame = frame;
         if (Result<void> done = fit_segments(port, fitted, frame); !done) return done;
+        if (port.format->rx_adjust != nullptr)
+            if (Result<void> done = port.format->rx_adjust(fitted); !done) return done;
         if (fitted.segments > spec.segments)
             return fail(
                 EBUSY,
