@@ -203,8 +203,11 @@ bool Sender<R, W>::transmit(std::span<const iovec> pieces, uint32_t bytes, Numbe
 template <Rings R, class W>
 bool Sender<R, W>::send_steered(std::span<const iovec> pieces, uint32_t bytes, const Origin& origin,
                                 SendProgress& progress) {
-    if (!receiver_.steers_sent() || bytes < net::kEthernetBytes)
-        return transmit(pieces, bytes, origin.domain, progress.looped);
+    if (!receiver_.steers_sent() || bytes < net::kEthernetBytes) {
+        if (!transmit(pieces, bytes, origin.domain, progress.looped)) return false;
+        progress = {}; // rules, or the loopback, may have gone while it waited
+        return true;
+    }
     const Packet packet(pieces, bytes, {.reg_a = origin.metadata, .source_sqn = origin.sqn});
     if (progress.serial == 0) progress.serial = ++steered_;
     receiver_.steer_sent(packet, progress.serial, path_);

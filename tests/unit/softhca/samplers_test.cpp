@@ -129,6 +129,32 @@ TEST_F(SamplersTest, WhatWaitsForTheWireIsSampledOnce) {
     EXPECT_LT(wire->sent.size(), kPackets * 7 / 4);
 }
 
+/// A packet that has left by other ways than it began leaves nothing to the next one.
+TEST_F(SamplersTest, RulesMayGoWhileAPacketWaitsForTheWire) {
+    const Number first = table(0, true), copied = table(5, true), rest = table(6, true);
+    ASSERT_TRUE(device->set_flow_table_root(first, FlowRoot::transmit));
+    ASSERT_TRUE(
+        lead(first, *device->create_sampler(
+                        {.level = 1, .ratio = 1, .copies = copied, .all = rest, .sends = true})));
+    const Bytes frame = frames::build(Spec{});
+    Wqe wqe(mlx5::WqeOpcode::send);
+    wqe.eth();
+    wqe.data(lkey, put(0, frame), static_cast<uint32_t>(frame.size()));
+    wire->room = 1;
+    sq.post(wqe);
+    sq.ring_doorbell();
+    run();
+    ASSERT_TRUE(device->set_flow_table_root(0, FlowRoot::transmit));
+    wire->room = SIZE_MAX;
+    run();
+    ASSERT_EQ(wire->sent.size(), 2u);
+    ASSERT_TRUE(device->set_flow_table_root(first, FlowRoot::transmit));
+    sq.post(wqe);
+    sq.ring_doorbell();
+    run();
+    EXPECT_EQ(wire->sent.size(), 4u);
+}
+
 TEST_F(SamplersTest, WhatIsInUseStays) {
     const Number sampler = *device->create_sampler(sampling(3));
     ASSERT_TRUE(device->destroy_flow_group(copies, groups[copies]));
