@@ -64,7 +64,7 @@ class FlowTableTest : public testing::Test {
         const size_t before = device.flows.size();
         const int code = validate(rule);
         EXPECT_LT(code, 0);
-        const std::string text = error.message;
+        std::string text = error.message;
         error = {};
         EXPECT_EQ(create(rule), nullptr);
         EXPECT_EQ(rte_errno, -code);

@@ -145,6 +145,7 @@ TEST_F(SharedActionTest, AnUpdateOfRssKeepsPrioritiesInOrder) {
         for (const auto& flow : device.flows)
             by_tag[tag_of(*flow)] = flow->level();
         std::vector<uint16_t> list;
+        list.reserve(rules.size());
         for (const auto& [priority, rule] : rules)
             list.push_back(by_tag.at(tag_of_mark(priority)));
         return list;

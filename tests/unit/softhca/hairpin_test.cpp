@@ -602,7 +602,7 @@ TEST_F(HairpinBetweenDevices, NothingIsLostUncountedAsTheyPartUnderLoad) {
     EXPECT_GT(second.wire->sent.size(), 0u);
 }
 
-const auto wakes = std::make_shared<HairpinWakes>();
+const auto kWakes = std::make_shared<HairpinWakes>();
 
 TEST(HairpinBuffer, WhoWaitsIsToldOnce) {
     const HairpinEnd sq{std::make_shared<std::string>("mlx5_0"), 5};
@@ -641,7 +641,7 @@ TEST(HairpinBuffer, GoesRoundInItsMemory) {
     const HairpinEnd sq{std::make_shared<std::string>("mlx5_0"), 5};
     HairpinBuffer buffer({.log_packets = 2, .log_bytes = 11});
     buffer.name(sq, buffer.size());
-    ASSERT_TRUE(buffer.attach(sq, wakes));
+    ASSERT_TRUE(buffer.attach(sq, kWakes));
     for (uint8_t round = 0; round < 50; round++) {
         const Bytes one = frames::pattern(700, round), two = frames::pattern(1348, round);
         for (const Bytes& bytes : {one, two}) {
@@ -670,7 +670,7 @@ TEST(HairpinBuffer, APacketOnItsWayIsNotDropped) {
     const HairpinEnd sq{std::make_shared<std::string>("mlx5_0"), 5};
     HairpinBuffer buffer(kSmall);
     buffer.name(sq, buffer.size());
-    ASSERT_TRUE(buffer.attach(sq, wakes));
+    ASSERT_TRUE(buffer.attach(sq, kWakes));
     const Bytes bytes = frames::pattern(100, 1);
     const iovec piece{const_cast<uint8_t*>(bytes.data()), bytes.size()};
     for (int i = 0; i < 3; i++)
@@ -700,7 +700,7 @@ TEST(HairpinBuffer, HoldsNoMoreForASmallerPeerWhileAPacketLeaves) {
     const HairpinEnd sq{std::make_shared<std::string>("mlx5_0"), 5};
     HairpinBuffer buffer({.log_packets = 4, .log_bytes = 12});
     buffer.name(sq, buffer.size());
-    ASSERT_TRUE(buffer.attach(sq, wakes));
+    ASSERT_TRUE(buffer.attach(sq, kWakes));
     const Bytes bytes = frames::pattern(3000, 1);
     const iovec piece{const_cast<uint8_t*>(bytes.data()), bytes.size()};
     buffer.push({&piece, 1}, 3000, 0);

@@ -22,9 +22,9 @@ class VirtioBudget : public VirtioTest {
     /// A queue whose chains are all the same one: its first descriptors are these, the others
     /// empty.
     Number start_with(const std::vector<Buffer>& first, uint32_t length, bool writable) {
-        for (uint16_t i = 0; i < length; i++) {
+        for (uint32_t i = 0; i < length; i++) {
             const Buffer buffer = i < first.size() ? first[i] : Buffer{memory_at(kFrames), 0};
-            const bool last = i + 1u == length;
+            const bool last = i + 1 == length;
             descriptors()[i] = {.address = reinterpret_cast<uint64_t>(buffer.at),
                                 .bytes = buffer.bytes,
                                 .flags = static_cast<uint16_t>((writable ? virtio::kWrite : 0) |

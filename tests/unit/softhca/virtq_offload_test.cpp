@@ -64,9 +64,9 @@ TEST_F(VirtioOffloadTest, TcpIsSegmented) {
         Bytes whole = frames::build(spec);
         if (version == 4) frames::put16(whole, 24, 0); // as its length, its checksum says nothing
         std::vector<Bytes> segments;
-        for (uint16_t at = 0; at < payload.size(); at = static_cast<uint16_t>(at + kMss)) {
+        for (uint32_t at = 0; at < payload.size(); at += kMss) {
             frames::Spec segment = spec;
-            const bool last = at + size_t{kMss} >= payload.size();
+            const bool last = at + kMss >= payload.size();
             segment.payload = {payload.begin() + at,
                                last ? payload.end() : payload.begin() + at + kMss};
             segment.sequence += at;

@@ -91,6 +91,7 @@ class StridingDetacher {
     };
     void look_at(rte_mempool* pool);
     void give_back() {
+        // Those are to a buffer. NOLINTNEXTLINE(clang-analyzer-core.CallAndMessage)
         if (references_ > 0) buffer_->drop_references(std::exchange(references_, 0u));
     }
 

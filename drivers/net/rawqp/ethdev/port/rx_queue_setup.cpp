@@ -81,7 +81,7 @@ Result<void> replace_running(Port& port, std::unique_ptr<RxQueue> queue, bool de
     withdraw_rules(port);
     std::unique_ptr<RxQueue> former = std::move(port.rx_queues[id]);
     install(port, std::move(queue), deferred);
-    const Result<void> done = install_rules(port);
+    Result<void> done = install_rules(port);
     if (done) return done;
     withdraw_rules(port);
     std::swap(port.rx_queues[id], former);
