@@ -147,8 +147,6 @@ TEST_F(Mlx5TxError, StopWhileDead) {
     expect_traffic(20);
 }
 
-} // namespace
-
 /// Completions of its life are no news of mbufs that are gone; nor is its QP to be reset for them,
 /// which would bring it up.
 TEST_F(Mlx5TxError, AStoppedQueueHasNothingToCleanUp) {
@@ -178,4 +176,5 @@ TEST_F(Mlx5TxError, AStoppedQueueHasNothingToCleanUp) {
     expect_traffic(20);
 }
 
+} // namespace
 } // namespace rings_test
