@@ -101,8 +101,8 @@ TEST_F(Mlx5Tx, CreateRefusesWhatDoesNotFit) {
     };
     spec.descriptors = 128;
     EXPECT_THAT(refusal(), testing::HasSubstr("64 entries"));
-    cq.emplace(128);
-    spec.cq = &cq->handle;
+    FakeCq larger(128); // the queue of start() keeps its own
+    spec.cq = &larger.handle;
     EXPECT_THAT(refusal(), testing::HasSubstr("64 blocks"));
     spec.descriptors = 96;
     EXPECT_THAT(refusal(), testing::HasSubstr("96 descriptors"));
