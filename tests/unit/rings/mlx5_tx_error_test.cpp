@@ -147,32 +147,17 @@ TEST_F(Mlx5TxError, StopWhileDead) {
     expect_traffic(20);
 }
 
-/// Completions of its life are no news of mbufs that are gone; nor is its QP to be reset for them,
-/// which would bring it up.
 TEST_F(Mlx5TxError, AStoppedQueueHasNothingToCleanUp) {
-    const auto stop_and_look = [this] {
-        rawqp::kMlx5Format.tx_stop(*ring);
-        const rawqp::TxCounters before = ring->counters;
-        reset_result = resets = 0;
-        EXPECT_EQ(rawqp::kMlx5Format.tx_done_cleanup(ring, 0), 0);
-        EXPECT_EQ(rawqp::kMlx5Format.tx_descriptor_status(ring, 63), RTE_ETH_TX_DESC_DONE);
-        EXPECT_EQ(in_use(), 0u);
-        EXPECT_EQ(resets, 0);
-        EXPECT_EQ(ring->counters.packets, before.packets);
-        EXPECT_EQ(ring->counters.errors, before.errors);
-        forget();
-        rawqp::kMlx5Format.tx_start(*ring);
-    };
     start();
     ASSERT_EQ(send(packets(20)), 20u);
     while (pending_wqebbs() > 0)
         execute_wqe();
-    stop_and_look();
+    stop_look_and_start();
     ASSERT_EQ(send(packets(20)), 20u);
     break_queue(CqeSyndrome::local_protection);
     reset_result = -EIO;
     ASSERT_EQ(send(nullptr, 0), 0u);
-    stop_and_look();
+    stop_look_and_start();
     expect_traffic(20);
 }
 

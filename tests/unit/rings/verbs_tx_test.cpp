@@ -373,21 +373,7 @@ TEST_P(VerbsTx, LkeysAreLookedUpAnew) {
     EXPECT_EQ(lkey(), FakeMrs::kLkey);
 }
 
-/// As with mapped rings.
 TEST_P(VerbsTx, AStoppedQueueHasNothingToCleanUp) {
-    const auto stop_and_look = [this] {
-        rawqp::kVerbsFormat.tx_stop(*ring);
-        const rawqp::TxCounters before = ring->counters;
-        reset_result = resets = 0;
-        EXPECT_EQ(rawqp::kVerbsFormat.tx_done_cleanup(ring, 0), 0);
-        EXPECT_EQ(rawqp::kVerbsFormat.tx_descriptor_status(ring, 63), RTE_ETH_TX_DESC_DONE);
-        EXPECT_EQ(in_use(), 0u);
-        EXPECT_EQ(resets, 0);
-        EXPECT_EQ(ring->counters.packets, before.packets);
-        EXPECT_EQ(ring->counters.errors, before.errors);
-        forget();
-        rawqp::kVerbsFormat.tx_start(*ring);
-    };
     const auto send_some = [this] {
         for (uint32_t i = 0; i < 20; ++i)
             ASSERT_EQ(send({packet(i, {64})}), 1u);
@@ -395,12 +381,12 @@ TEST_P(VerbsTx, AStoppedQueueHasNothingToCleanUp) {
     start();
     send_some();
     execute_all();
-    stop_and_look();
+    stop_look_and_start();
     send_some();
     break_queue(IBV_WC_LOC_PROT_ERR);
     reset_result = -EIO;
     ASSERT_EQ(send(nullptr, 0), 0u);
-    stop_and_look();
+    stop_look_and_start();
     ASSERT_EQ(send({packet(7, {64})}), 1u);
     EXPECT_EQ(execute(), expected(7, 64));
 }

@@ -101,20 +101,9 @@ template <class Ring> int tx_done_cleanup(void* queue, uint32_t limit) {
     return freed;
 }
 
-/// RingFormat::tx_start. Also of the ring's namespace: `drain(ring)` forgets completions of the
-/// former life, `rewind(ring)` sets all positions to zero, `forget_keys(ring)` empties its lkey
-/// caches.
-template <class Ring> void tx_start(TxRing& base) {
-    auto& ring = static_cast<Ring&>(base);
-    drain(ring);
-    count_lost(ring, ring.mbufs, ring.mbufs.tail()); // what was handed to the stopped queue
-    ring.mbufs.free_all();
-    forget_keys(ring);
-    ring.retry.open();
-    rewind(ring);
-}
-
-/// RingFormat::tx_stop. Status and clean-up of a stopped queue may be asked for.
+/// RingFormat::tx_stop. Status and clean-up of a stopped queue may be asked for, so it forgets
+/// completions, too. Also of the ring's namespace: `drain(ring)` does that, `rewind(ring)` sets all
+/// positions to zero, `forget_keys(ring)` empties its lkey caches.
 template <class Ring> uint32_t tx_stop(TxRing& base) {
     auto& ring = static_cast<Ring&>(base);
     const uint32_t unsent = count_lost(ring, ring.mbufs, ring.mbufs.tail());
@@ -122,6 +111,14 @@ template <class Ring> uint32_t tx_stop(TxRing& base) {
     drain(ring);
     rewind(ring);
     return unsent;
+}
+
+/// RingFormat::tx_start
+template <class Ring> void tx_start(TxRing& base) {
+    auto& ring = static_cast<Ring&>(base);
+    (void)tx_stop<Ring>(ring); // of what was handed to the stopped queue
+    forget_keys(ring);
+    ring.retry.open();
 }
 
 template <class Ring> void tx_destroy(TxRing* ring) { destroy_on_socket(static_cast<Ring*>(ring)); }

@@ -148,12 +148,10 @@ Result<void> Steering::check_queues(const SteeringRequest& request) const {
         if (const auto engine = engine_for(request); !engine)
             return fail(ENOTSUP, "cannot create steering rule {}: {}", describe(request),
                         engine.error().what);
-    if (rule.engine == nullptr)
-        if (auto there = check_queues(request); !there) return there;
-    if (rule.engine == nullptr)
-        return fail(error, "cannot create steering rule {}: {}", describe(request),
-                    verbs::errno_text(error, verbs::Attempt::steer));
-    return {};
+    if (rule.engine != nullptr) return {};
+    if (auto there = check_queues(request); !there) return there;
+    return fail(error, "cannot create steering rule {}: {}", describe(request),
+                verbs::errno_text(error, verbs::Attempt::steer));
 }
 
 /// A name that does not fit any more is gone before the first such packet comes.
