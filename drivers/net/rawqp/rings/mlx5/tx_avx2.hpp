@@ -4,6 +4,7 @@
 #pragma once
 
 #include "drivers/net/rawqp/rings/mlx5/tx_uniform.hpp"
+#include "drivers/net/rawqp/rings/mlx5/tx_wqe.hpp"
 
 namespace rawqp::mlx5rings {
 namespace {
@@ -89,18 +90,32 @@ inline Uniformity::Piece all_of(__m256i pair) {
         _mm_and_si128(_mm256_castsi256_si128(pair), _mm256_extracti128_si256(pair, 1)));
 }
 
+/// Writes the two data segments from the `index`-th on.
+template <bool Check>
+inline void fill_pair(PairSums& sums, const Shuffles& shuffles, const Session& session,
+                      rte_mbuf* const* packets, uint32_t index) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(session.data + index),
+                        segments<Check>(sums, shuffles, packets + index));
+}
+
 /// Sums over `count` packets, a multiple of four, whose segments and slots it writes.
+///
+/// The device has read the WQE's lines, and a store into such a line waits until the device's copy
+/// is gone. Stores leave the CPU in order, and it asks for the lines of the next few only. So those
+/// that begin a line come first, with nothing between them: the CPU then waits for several lines at
+/// once. The second halves and the slots find lines that it owns.
 template <bool Check>
 inline PairSums fill_fours(const Session& session, rte_mbuf** packets, uint32_t lkey_be,
                            uint32_t count) {
+    static_assert(kHeadSegments == 2); // so pairs with an odd number begin a line
     const Shuffles shuffles = make_shuffles(lkey_be);
     const __m256i none = _mm256_setzero_si256();
     const __m256i all = _mm256_set1_epi32(-1);
     PairSums sums{none, all, none, all, none, all};
+    for (uint32_t i = 2; i < count; i += 4)
+        fill_pair<Check>(sums, shuffles, session, packets, i);
     for (uint32_t i = 0; i < count; i += 4) {
-        auto* const data = reinterpret_cast<__m256i*>(session.data + i);
-        _mm256_storeu_si256(data, segments<Check>(sums, shuffles, packets + i));
-        _mm256_storeu_si256(data + 1, segments<Check>(sums, shuffles, packets + i + 2));
+        fill_pair<Check>(sums, shuffles, session, packets, i);
         _mm256_storeu_si256(reinterpret_cast<__m256i*>(session.slots + i),
                             _mm256_loadu_si256(reinterpret_cast<const __m256i*>(packets + i)));
     }
