@@ -51,7 +51,11 @@ def test_help_of_the_subcommands(launcher: Launcher) -> None:
         (["--config", "/dev/null", "--", "true"], "/dev/null: not valid JSON"),
         (["--config", "/", "--", "true"], "Is a directory"),
         (["link", "mlx5_0", "maybe"], "maybe"),
-        (["trace", "--count", "0"], "0 not in range 1 to 18446744073709551615"),
+        *((["trace", "--count", number], f"{number} not in range 1 to 1000000000000000000")
+          for number in ("0", "-1", "18446744073709551617", "1.5")),
+        *(([*command, "--pid", number], f"{number} not in range 1 to 4194304")
+          for command in (["stat"], ["link", "mlx5_0", "up"], ["fault", "mlx5_0", "none"])
+          for number in ("0", "-1", "4294967297", "x")),
         (["fault", "mlx5_0", "create_qp"], "create_qp:EPERM"),
         (["fault", "mlx5_0", "boom"], "boom"),
         (["--port", "fault=create_qp:1", "--", "true"], "not the name of an errno"),

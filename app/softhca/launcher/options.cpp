@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cstring>
 #include <iostream>
-#include <limits>
 
 namespace softhca::launcher {
 namespace {
@@ -145,9 +144,19 @@ Result<Config> make_config(const CLI::App& app, const Arguments& arguments) {
     return config;
 }
 
+/// CLI11 reads numbers as strtoull() does, to which -1 is the largest one, as is what is larger:
+/// ranges are of a signed type, and end below its largest one.
+constexpr int64_t kMostPackets = 1'000'000'000'000'000'000;
+constexpr int kLastPid = 1 << 22; // of any Linux; 0 would mean all programs
+
+CLI::Option* declare_pid(CLI::App& command, pid_t& pid, const std::string& what) {
+    return command.add_option("--pid", pid, what)
+        ->type_name("PID")
+        ->check(CLI::Range(1, kLastPid).description(""));
+}
+
 void declare_where(CLI::App& command, Where& where) {
-    auto* const pid = command.add_option("--pid", where.pid, "of this program only");
-    pid->type_name("PID");
+    auto* const pid = declare_pid(command, where.pid, "of this program only");
     command
         .add_option("--socket", where.socket,
                     "of whoever serves this control socket, as nic0.control in the folder of "
@@ -160,7 +169,7 @@ void declare_looks(CLI::App& app, Arguments& arguments) {
     const auto add_count = [](CLI::App& command, uint64_t& count) {
         command.add_option("--count", count, "so many packets (default: until interrupted)")
             ->type_name("N")
-            ->check(CLI::Range(uint64_t{1}, std::numeric_limits<uint64_t>::max()));
+            ->check(CLI::Range(int64_t{1}, kMostPackets).description(""));
     };
     CLI::App* trace = app.add_subcommand(
         "trace", "tells in words how packets go through a running device, and why");
@@ -217,8 +226,8 @@ void declare(CLI::App& app, Arguments& arguments) {
     link->add_option("STATE", arguments.direction, "up or down")
         ->required()
         ->check(CLI::IsMember({"up", "down"}));
-    link->add_option("--pid", arguments.link.pid, "of this program, if several have such a device")
-        ->type_name("PID");
+    const char* const of_several = "of this program, if several have such a device";
+    declare_pid(*link, arguments.link.pid, of_several);
 
     CLI::App* fault = app.add_subcommand("fault", "lets something go wrong at a running device");
     fault->add_option("DEVICE", arguments.fault.device, "name, as mlx5_0")->required();
@@ -235,9 +244,7 @@ void declare(CLI::App& app, Arguments& arguments) {
                      "still to fail\n"
                      "Numbers are those of `softhca stat`")
         ->required();
-    fault
-        ->add_option("--pid", arguments.fault.pid, "of this program, if several have such a device")
-        ->type_name("PID");
+    declare_pid(*fault, arguments.fault.pid, of_several);
 
     app.footer(kFooter); // last: commands that are added later inherit it
 }
