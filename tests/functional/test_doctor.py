@@ -207,7 +207,8 @@ def test_devices_by_name(doctor: Doctor) -> None:
     assert doctor({}, "--json", "--iface", "soft0").report["device"] == "mlx5_0"
     walk = doctor({}, "--device", "mlx5_7", "--json")
     assert walk.report["first_broken"] == "rdma-device"
-    assert walk.findings["rdma-device"]["cause"] == "there is no RDMA device mlx5_7: there are mlx5_0"
+    assert walk.findings["rdma-device"]["cause"] == "there is no RDMA device mlx5_7"
+    assert walk.findings["rdma-device"]["evidence"] == "RDMA devices: mlx5_0"
     walk = doctor({}, "--json", "--iface", "lo")
     assert "lo has no RDMA device" in walk.findings["rdma-device"]["cause"]
     walk = doctor({}, "--json", "--port", "2")

@@ -72,7 +72,8 @@ TEST_F(MachineTest, AnotherName) {
     add_device("mlx5_0", "0000:ca:00.0", "eth2");
     subject.device = "mlx5_4";
     EXPECT_THAT(look("rdma-device"),
-                Says(State::broken, "no RDMA device mlx5_4: there are mlx5_0"));
+                Says(State::broken,
+                     "RDMA devices: mlx5_0 | there is no RDMA device mlx5_4 | device=mlx5_0"));
     subject.device.clear();
     EXPECT_THAT(look("rdma-device"), Says(State::ok, "mlx5_0"));
     EXPECT_EQ(subject.device, "mlx5_0");

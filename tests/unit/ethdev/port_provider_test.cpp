@@ -13,7 +13,7 @@ using testing::HasSubstr;
 
 TEST_F(PortTest, ErrorsNameTheBrokenLink) {
     EXPECT_THAT(refused("device=fake_7").what,
-                HasSubstr("there is no RDMA device fake_7: there are fake_0"));
+                HasSubstr("there is no RDMA device fake_7 (RDMA devices: fake_0): device=fake_0"));
     EXPECT_THAT(refused("device=fake_0,port=2").what, HasSubstr("has no port 2"));
     EXPECT_THAT(refused("device=fake_0,datapath=mlx5").what,
                 HasSubstr("datapath=mlx5 cannot drive fake_0; not mlx5: "));
