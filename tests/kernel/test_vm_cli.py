@@ -47,6 +47,20 @@ def test_a_wrong_port_says_which(build: Build) -> None:
     assert done.returncode == 125 and b"nowhere" in done.stderr
 
 
+@pytest.mark.parametrize("option", ["--log", "--cache"])
+def test_a_folder_that_cannot_be(build: Build, option: str) -> None:
+    done = vm(build, option, "/dev/null/x", "--", "true")
+    assert done.returncode == 125
+    assert done.stderr.splitlines()[-1] == (
+        b"softhca vm: /dev/null/x: Not a directory; --log and --cache name folders that you may write to")
+
+
+def test_a_folder_with_too_long_a_path(build: Build, tmp_path: Path) -> None:
+    """Too long for its sockets, but not for a folder."""
+    done = vm(build, "--log", str(tmp_path / ("x" * 100)), "--", "true")
+    assert done.returncode == 125 and b"too long for the sockets there; --log" in done.stderr
+
+
 def test_a_pair_cannot_be_and_what_can(build: Build) -> None:
     done = vm(build, *["--port", "wire=pair:a"] * 2, "--", "true")
     assert done.returncode == 125 and b"pair:a" in done.stderr and b"link:a" in done.stderr

@@ -145,7 +145,11 @@ def run(arguments: argparse.Namespace, work: Path) -> int:
         limit_s=arguments.timeout, shares=arguments.share, console=interactive,
         log_level=4 if interactive else 5,
         environment={"PATH": f"{path}:/usr/sbin:/sbin"} if path else {})
-    machine = Machine(settings, kernel.provide(cache), cache)
+    try:
+        machine = Machine(settings, kernel.provide(cache), cache)
+    except OSError as error:
+        raise VmError(f"{error.filename or work}: {error.strerror}; --log and --cache name folders "
+                      "that you may write to") from None
     if arguments.verbose:
         print(f"softhca vm: Linux {machine.kernel.release}, logs in {work}", file=sys.stderr)
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 import socket
@@ -23,6 +24,7 @@ from softhca_vm.relay import InterruptRelay
 QEMU = "qemu-system-x86_64"
 SLOTS = range(0x10, 0x20)  # on the PCI bus
 BOOT_LIMIT_S = 240
+MOST_FOLDER_BYTES = 107 - len("/nic15.vfio-user")  # 107: the longest path of a socket
 KERNEL_ARGUMENTS = (
     "console=ttyS0 panic=-1 mitigations=off tsc=nowatchdog "
     # An emulated CPU stands still when the machine is busy: that is not the kernel's fault. A real
@@ -47,7 +49,7 @@ def offers_vfio_user() -> bool:
 class Settings:
     """What a guest is made of."""
 
-    folder: Path  # logs and sockets; its path must be short (108 characters with a socket's name)
+    folder: Path  # logs and sockets; its path has MOST_FOLDER_BYTES at most
     ports: Sequence[str] = ()  # as `softhca --port`; one PCI function each
     memory: str = "1G"
     cpus: int = 1
@@ -73,6 +75,9 @@ class Machine:
         self._started = 0
         self._ours: list[socket.socket] = []
         self._closed = False
+        if len(os.fsencode(settings.folder)) > MOST_FOLDER_BYTES:
+            raise VmError(f"{settings.folder}: too long for the sockets there; --log (or TMPDIR) "
+                          f"names a folder whose path has {MOST_FOLDER_BYTES} bytes at most")
         settings.folder.mkdir(parents=True, exist_ok=True)
         archive = initramfs.provide(cache, kernel)
         self._qtest_path = settings.folder / "qtest"
