@@ -86,6 +86,8 @@ def parse_arguments() -> argparse.Namespace:
     arguments = parser.parse_args()
     if arguments.seconds < 2:
         parser.error("--seconds: at least 2 (one for TCP, one for UDP)")
+    if arguments.udp_rate < 1:  # to iperf3, that is as fast as can be
+        parser.error("--udp-rate: at least 1 Mbit/s")
     if len(arguments.device) not in (0, 2):
         parser.error("--device: give it twice, testpmd forwards between two ports")
     if len({bool(device.peer) for device in arguments.device}) > 1:

@@ -114,6 +114,7 @@ def test_devices_of_the_user(build: Build, tmp_path: Path, devices: list[str]) -
 
 @pytest.mark.parametrize("options, complaint", [
     (["--seconds=1"], "at least 2"),
+    (["--udp-rate=0"], "--udp-rate: at least 1"),
     (["--device=mlx5_0,peer=x"], "twice"),
     (["--device=mlx5_0"], "twice"),
     (["--device=mlx5_0,port=1", "--device=mlx5_1"], "peer=INTERFACE"),
