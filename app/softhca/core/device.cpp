@@ -22,7 +22,7 @@ template <class Q> void rewind(Q& queue) {
     if constexpr (std::is_same_v<Q, Sq>) {
         queue.sent = 0;
         queue.enabled = 0;
-        queue.progress = {};
+        queue.progress.clear();
     } else {
         queue.next_stride = 0;
         queue.held_since = 0;

@@ -28,9 +28,15 @@ void FlowActions::add_users(int count) const {
 Color FlowPath::meter(const Metering& metering, const Packet& packet) {
     Meter* const meter = &metering.pair->meters[metering.meter];
     repeats = false;
+    if (colors && colored < colors->size()) return (*colors)[colored++];
     auto known = std::ranges::find(metered, meter, &Metered::meter);
     if (known == metered.end()) known = metered.insert(known, {meter, *meter});
-    return known->after.run(packet, metering.before, now);
+    const Color color = known->after.run(packet, metering.before, now);
+    if (colors) {
+        colors->push_back(color);
+        colored++;
+    }
+    return color;
 }
 
 } // namespace softhca::core

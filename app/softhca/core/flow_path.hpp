@@ -87,6 +87,10 @@ struct FlowPath {
         Meter after;
     };
     std::vector<Metered> metered;
+    /// One after the other, the colors that meters tell. Of a packet that has begun to leave, those
+    /// that it left with: its meters have been charged. Null: it goes at once or not at all.
+    std::vector<Color>* colors = nullptr;
+    size_t colored = 0; ///< of these, so many are told by now
     uint64_t now = 0;
     uint64_t serial = 0;  ///< of the packet in its direction: the same however often it is tried
     bool dropped = false; ///< a rule said so
@@ -97,10 +101,12 @@ struct FlowPath {
     uint32_t visits = 0;  ///< of tables
     uint32_t steps = 0;   ///< through entries in ICM and their lists of edits
 
-    void begin(bool sends, uint64_t time, uint64_t number) {
+    void begin(bool sends, uint64_t time, uint64_t number, std::vector<Color>* known = nullptr) {
         now = time;
         serial = number;
         metered.clear();
+        colors = known;
+        colored = 0;
         stops.clear();
         sent.clear();
         counts.clear();
@@ -130,12 +136,17 @@ struct FlowPath {
     }
     [[nodiscard]] Color meter(const Metering& metering, const Packet& packet);
     /// The packet has gone that way.
-    void count() const {
+    void count() {
         for (const Count& one : counts) {
             one.counter->count(one.bytes);
         }
+        charge();
+    }
+    /// It has begun to go that way.
+    void charge() {
         for (const Metered& one : metered)
             *one.meter = one.after;
+        metered.clear();
     }
 
   private:

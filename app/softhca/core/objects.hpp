@@ -6,6 +6,7 @@
 #include "app/softhca/core/cq.hpp"
 #include "app/softhca/core/hairpin.hpp"
 #include "app/softhca/core/lro.hpp"
+#include "app/softhca/core/meter.hpp"
 #include "app/softhca/core/posted_buffers.hpp"
 #include "app/softhca/core/request_pace.hpp"
 #include "app/softhca/core/types.hpp"
@@ -66,9 +67,19 @@ struct Rq;
 
 /// How far a packet has got that the wire had no room for.
 struct SendProgress {
-    bool looped = false; ///< it has had its loopback
-    uint32_t copies = 0; ///< so many have left of those that rules make of it
-    uint64_t serial = 0; ///< see FlowPath; 0: it was not tried yet
+    bool looped = false;       ///< it has had its loopback
+    uint32_t copies = 0;       ///< so many have left of those that rules make of it
+    uint64_t serial = 0;       ///< see FlowPath; 0: it was not tried yet
+    std::vector<Color> colors; ///< as the meters on its way told them, see FlowPath
+
+    /// Something has left of it, or been received: its way stays what it is.
+    [[nodiscard]] bool begun() const { return looped || copies != 0; }
+    void clear() {
+        looped = false;
+        copies = 0;
+        serial = 0;
+        colors.clear();
+    }
 };
 
 /// Ring positions are units of the ring format (mlx5: WQEBBs). In both kinds of queue, fail() is

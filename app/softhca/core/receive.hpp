@@ -57,7 +57,7 @@ template <Rings R, class W> class Receiver {
     [[nodiscard]] bool steers_sent() const {
         return steering_.has(FlowDomain::egress) || tables_.active(FlowRoot::transmit);
     }
-    void steer_sent(const Packet& packet, uint64_t serial, FlowPath& path);
+    void steer_sent(const Packet& packet, SendProgress& progress, FlowPath& path);
     /// Copies a frame that was sent to those who sniff.
     void sniff_sent(std::span<const iovec> pieces, uint32_t bytes);
 
@@ -89,7 +89,7 @@ template <Rings R, class W> class Receiver {
     /// Where the packet goes: onto path_. True: to the kernel netdev, too.
     [[nodiscard]] bool steer(const Packet& packet);
     void place(const FlowPath::Stop& stop);
-    void deliver(const FlowPath& path);
+    void deliver(FlowPath& path);
     void count_losses(bool to_kernel);
     [[nodiscard]] bool listens(const FlowPath::Stop& stop);
     /// An RQ that the packet goes to holds the wire.

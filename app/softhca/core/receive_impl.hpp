@@ -206,7 +206,7 @@ bool Receiver<R, W>::is_expected(std::span<const iovec> pieces, uint32_t bytes) 
                                [&](const FlowPath::Stop& stop) { return listens(stop); });
 }
 
-template <Rings R, class W> void Receiver<R, W>::deliver(const FlowPath& path) {
+template <Rings R, class W> void Receiver<R, W>::deliver(FlowPath& path) {
     path.count();
     for (const FlowPath::Stop& stop : path.stops)
         place(stop);
@@ -233,8 +233,9 @@ void Receiver<R, W>::sniff_sent(std::span<const iovec> pieces, uint32_t bytes) {
 }
 
 template <Rings R, class W>
-void Receiver<R, W>::steer_sent(const Packet& packet, uint64_t serial, FlowPath& path) {
-    path.begin(true, port_.now(), serial);
+void Receiver<R, W>::steer_sent(const Packet& packet, SendProgress& progress, FlowPath& path) {
+    if (!progress.begun()) progress.colors.clear();
+    path.begin(true, port_.now(), progress.serial, &progress.colors);
     if (tables_.active(FlowRoot::transmit)) {
         tables_.walk(FlowRoot::transmit, packet, path, watch_);
     } else if (const Rule* const rule =

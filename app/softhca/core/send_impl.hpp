@@ -205,17 +205,19 @@ bool Sender<R, W>::send_steered(std::span<const iovec> pieces, uint32_t bytes, c
                                 SendProgress& progress) {
     if (!receiver_.steers_sent() || bytes < net::kEthernetBytes) {
         if (!transmit(pieces, bytes, origin.domain, progress.looped)) return false;
-        progress = {}; // rules, or the loopback, may have gone while it waited
+        progress.clear(); // rules, or the loopback, may have gone while it waited
         return true;
     }
     const Packet packet(pieces, bytes, {.reg_a = origin.metadata, .source_sqn = origin.sqn});
     if (progress.serial == 0) progress.serial = ++steered_;
-    receiver_.steer_sent(packet, progress.serial, path_);
+    receiver_.steer_sent(packet, progress, path_);
     for (; progress.copies < path_.sent.size(); progress.copies++) {
         const Packet& copy = *path_.sent[progress.copies];
-        if (!transmit(copy.pieces(), copy.bytes(), origin.domain, progress.looped)) return false;
+        if (transmit(copy.pieces(), copy.bytes(), origin.domain, progress.looped)) continue;
+        if (progress.begun()) path_.charge();
+        return false;
     }
-    progress = {};
+    progress.clear();
     path_.count();
     port_.counters.drop_rewrite += path_.misfits;
     if (path_.sent.empty() && path_.misfits == 0) port_.counters.drop_tx_rule++;
@@ -288,7 +290,7 @@ template <Rings R, class W> size_t Sender<R, W>::run_hairpin(Sq& sq, size_t budg
 /// False when the wire is busy.
 template <Rings R, class W>
 bool Sender<R, W>::send_held(Sq& sq, const HairpinBuffer::Packet& packet) {
-    if (std::exchange(sq.tried, packet.serial) != packet.serial) sq.progress = {};
+    if (std::exchange(sq.tried, packet.serial) != packet.serial) sq.progress.clear();
     watch_.begin_hairpin(sq, packet.pieces(), packet.bytes);
     if (!send_steered(packet.pieces(), packet.bytes,
                       {sq.transport_domain, packet.metadata, sq.number}, sq.progress)) {

@@ -105,6 +105,41 @@ TEST_F(MetersTest, WhatIsSentIsMeteredOnce) {
     EXPECT_EQ((*device->query_meters(meters))[0].committed_tokens(), 128u);
 }
 
+/// Two copies leave of green packets, of others one: the color stays the same while some wait.
+TEST_F(MetersTest, WhatHasLeftInPartKeepsItsColor) {
+    const Number first = table(0, true), colors = table(1, true), copied = table(5, true),
+                 rest = table(6, true);
+    ASSERT_TRUE(device->set_flow_table_root(first, FlowRoot::transmit));
+    const Number meters = pairs(packets_only(1));
+    ASSERT_TRUE(lead(first, {{.pair = meters, .reg_c = 2}}, colors));
+    ASSERT_TRUE(device->destroy_flow_group(colors, groups[colors]));
+    FlowKey mask;
+    mask.meta.reg_c[2] = 0xff;
+    const Number group = *device->create_flow_group(colors, {.mask = mask});
+    FlowEntryAttr green{.group = group};
+    green.value.meta.reg_c[2] = static_cast<uint32_t>(Color::green);
+    green.samplers = {*device->create_sampler(
+        {.level = 2, .ratio = 1, .copies = copied, .all = rest, .sends = true})};
+    ASSERT_TRUE(device->set_flow_entry(colors, 0, green));
+
+    const Bytes waiting = frames::build({.ttl = 1}), later = frames::build({.ttl = 2});
+    Wqe wqe(mlx5::WqeOpcode::send);
+    wqe.eth();
+    sq.post(wqe.data(lkey, put(0, waiting), static_cast<uint32_t>(waiting.size())));
+    sq.ring_doorbell();
+    wire->room = 1;
+    run();
+    ASSERT_EQ(wire->sent, std::vector<Bytes>{waiting});
+    EXPECT_EQ((*device->query_meters(meters))[0].committed_tokens(), 0u) << "that is green";
+    wire->incoming.push_back(later); // takes what the meter has left, if anything
+    ASSERT_TRUE(lead(root, {{.pair = meters, .reg_c = 2}}, colors_table(1, 2)));
+    run();
+    EXPECT_EQ(counts(), (Counts{1, 0, 0}));
+    wire->room = SIZE_MAX;
+    run();
+    EXPECT_EQ(wire->sent, (std::vector<Bytes>{waiting, waiting}));
+}
+
 TEST_F(MetersTest, WhoLooksSeesThem) {
     const Number meters = pairs({}, packets_only(1));
     ASSERT_TRUE(lead(root, {{.pair = meters, .meter = 1, .reg_c = 4}}, colors_table(1, 4)));
