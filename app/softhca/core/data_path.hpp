@@ -22,6 +22,7 @@ template <Rings R, class W> class DataPathOver final : public DataPath {
     size_t send(Sq& sq, size_t budget) override { return sender_.run(sq, budget); }
     size_t send_hairpin(Sq& sq, size_t budget) override { return sender_.run_hairpin(sq, budget); }
     size_t send_chains(Sq& sq, size_t budget) override { return sender_.run_chains(sq, budget); }
+    void end_chain(Sq& sq) override { sender_.end_chain(sq); }
     size_t send_kernel(size_t budget) override { return sender_.run_kernel(budget); }
     size_t receive(size_t budget) override;
     void take(std::span<const iovec> frames) override;

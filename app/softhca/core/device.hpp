@@ -169,7 +169,8 @@ class Device {
 
     /// Virtio queues, whose chains of buffers hold frames and their virtio-net headers. One that
     /// receives may stand where RQs do in an RQT; a frame that the next chain is too short for is
-    /// lost and counted. init -> ready -> suspended; error by itself: listeners are told.
+    /// lost and counted. init -> ready -> suspended; error by itself: listeners are told. A chain
+    /// that has begun to leave ends with its queue: what the wire has no room for then is lost.
     [[nodiscard]] Outcome<Number> create_virtq(const VirtqAttr& attr);
     [[nodiscard]] Outcome<void> modify_virtq(Number virtq, VirtqState state);
     [[nodiscard]] Outcome<VirtqStatus> query_virtq(Number virtq) const;

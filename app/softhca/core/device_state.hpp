@@ -174,6 +174,8 @@ struct Device::State final : GuardedMemory, wire::Recipient {
     [[nodiscard]] size_t send_hairpins(size_t budget);
     /// Virtio SQs in turn, until a round has had its share: who has not been served comes next.
     [[nodiscard]] size_t send_chains(size_t looks);
+    /// A virtio SQ is about to stop. False: it has failed by what it still had to do.
+    [[nodiscard]] bool end_chain(Sq& sq);
     /// Events of virtio queues, as far as their RQs have WQEs for them.
     void tell_of_used_chains();
     /// It is nobody's peer any more; what it holds is lost.

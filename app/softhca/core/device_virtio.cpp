@@ -88,6 +88,7 @@ Outcome<void> Device::modify_virtq(Number number, VirtqState to) {
     const bool starts = from == VirtqState::init && to == VirtqState::ready;
     const bool stops = from == VirtqState::ready && to == VirtqState::suspended;
     if (!starts && !stops) return refuse(Status::bad_state);
+    if (stops && sq && !state_->end_chain(*sq)) return refuse(Status::bad_state); // it has failed
     virtq->enter(to);
     if (stops) return {}; // it still owes events
     state_->active_virtqs.push_back(virtq);
@@ -99,6 +100,13 @@ size_t Device::State::send_chains(size_t looks) {
     return chain_schedule.round(looks, kChainsOfRound, [this](Sq& sq) {
         return data_path->send_chains(sq, kChainsOfQueue);
     });
+}
+
+bool Device::State::end_chain(Sq& sq) {
+    doing = DataPath::Work::sending;
+    port.read_clock();
+    if (!dead) end_left_work(run_guarded(*this, [&] { data_path->end_chain(sq); }));
+    return sq.virtq->serves();
 }
 
 void Device::State::tell_of_used_chains() {

@@ -38,6 +38,9 @@ class DataPath {
     virtual size_t send_hairpin(Sq& sq, size_t budget) = 0;
     /// Sends what the chains of a virtio queue hold. Returns units of work done.
     virtual size_t send_chains(Sq& sq, size_t budget) = 0;
+    /// Such a queue stops: a chain of which a part has left ends now. What the wire has no room for
+    /// is lost and counted.
+    virtual void end_chain(Sq& sq) = 0;
     /// Sends what the kernel netdev has. Returns how many frames.
     virtual size_t send_kernel(size_t budget) = 0;
     /// Receives from the wire. Returns how many frames.

@@ -27,6 +27,7 @@ template <Rings R, class W> class Sender {
     size_t run(Sq& sq, size_t budget);
     size_t run_hairpin(Sq& sq, size_t budget);
     size_t run_chains(Sq& sq, size_t budget);
+    void end_chain(Sq& sq);
     size_t run_kernel(size_t budget);
     void forget(const Sq& sq) {
         if (current_ == &sq) current_ = nullptr;
@@ -42,6 +43,7 @@ template <Rings R, class W> class Sender {
         SendFault fault = SendFault::none;
         bool complete = false; ///< otherwise: the wire is busy or the budget spent
         size_t packets = 0;
+        uint32_t left = 0; ///< packets of a chain for which the wire was too busy
     };
 
     [[nodiscard]] bool read_doorbell(Sq& sq);
@@ -70,6 +72,7 @@ template <Rings R, class W> class Sender {
     [[nodiscard]] Step send_segments(Sq& sq, const SendRequest& request,
                                      const net::TsoHeader& header, size_t budget);
     [[nodiscard]] Step execute_chain(Sq& sq, size_t budget);
+    void use_chain(Sq& sq);
     [[nodiscard]] Step execute_tso_chain(Sq& sq, const virtio::NetHeader& header, size_t budget);
     [[nodiscard]] bool send_held(Sq& sq, const HairpinBuffer::Packet& packet);
     /// Whose a frame is, for rules.

@@ -345,7 +345,10 @@ typename Sender<R, W>::Step Sender<R, W>::send_segments(Sq& sq, const SendReques
         frame_.clear();
         std::ignore = frame_.add(tso_header_.data(), static_cast<uint32_t>(request.header.size()));
         if (!cursor.take(bytes, frame_)) return {SendFault::too_long};
-        if (!send_frame(sq, frame_, request)) return step;
+        if (!send_frame(sq, frame_, request)) {
+            step.left = std::max(1u, (total - offset + mss - 1) / mss);
+            return step;
+        }
         step.packets++;
     }
     step.complete = true;

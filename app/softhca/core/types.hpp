@@ -326,7 +326,7 @@ struct PortCounters {
     uint64_t drop_rewrite = 0;     ///< a rule would change it, and it lacks the tunnel or tag
     uint64_t drop_tx_rule = 0;     ///< a rule for what is sent said drop
     uint64_t drop_tx_hairpin = 0;  ///< the hairpin RQ that held it was reset, or is gone
-    uint64_t drop_tx_wire = 0;     ///< the wire refused it (never on link and socket)
+    uint64_t drop_tx_wire = 0;     ///< the wire refused it (link and socket: see modify_virtq)
     uint64_t drop_tx_oversize = 0; ///< longer than the port MTU allows
     uint64_t tx_error_wqes = 0;    ///< send WQEs that ended in an error CQE
     uint64_t link_downs = 0;       ///< times that the link went down

@@ -90,6 +90,53 @@ TEST_F(VirtioOffloadTest, TcpIsSegmented) {
     }
 }
 
+/// Another queue goes on where this one stopped: nothing may leave twice.
+TEST_F(VirtioOffloadTest, AChainEndsWithItsQueue) {
+    constexpr uint16_t kMss = 500;
+    const frames::Spec spec{.proto = frames::kTcp, .payload = frames::pattern(1900, 3)};
+    const NetHeader header{
+        .flags = virtio::kNeedsChecksum, .gso_type = virtio::kGsoTcp4, .segment_bytes = kMss};
+    for (const size_t room : {3u, 1u}) { // when it stops
+        DriverRing chains(memory_at(kSendRing));
+        VirtqAttr attr = with_offloads();
+        const Number first = start(attr);
+        wire->sent.clear();
+        wire->room = 1;
+        const uint64_t lost = device->counters().drop_tx_wire;
+        chains.post({this->header(header), part(0x100, frames::build(spec))}, false);
+        run();
+        ASSERT_EQ(wire->sent.size(), 1u);
+        wire->room = room;
+        ASSERT_TRUE(device->modify_virtq(first, VirtqState::suspended));
+        EXPECT_EQ(wire->sent.size(), room);
+        EXPECT_EQ(device->counters().drop_tx_wire - lost, 4 - room);
+        EXPECT_TRUE(chains.used());
+        EXPECT_EQ(status(first).next_available, 1u);
+        EXPECT_EQ(status(first).next_used, 1u);
+        attr.next_available = status(first).next_available;
+        attr.next_used = status(first).next_used;
+        const Number second = start(attr);
+        wire->room = SIZE_MAX;
+        run();
+        EXPECT_EQ(wire->sent.size(), room);
+        ASSERT_TRUE(device->destroy_virtq(first));
+        ASSERT_TRUE(device->destroy_virtq(second));
+    }
+}
+
+/// What it comes to then ends in an error as ever.
+TEST_F(VirtioOffloadTest, TheEndOfAChainMayBeAFault) {
+    const Number queue = start(with_offloads());
+    wire->room = 1;
+    post(frames::build({.proto = frames::kTcp, .payload = frames::pattern(1900, 3)}),
+         {.flags = virtio::kNeedsChecksum, .gso_type = virtio::kGsoTcp4, .segment_bytes = 500});
+    run();
+    ring.descriptor(0).flags = 0; // nothing behind the header
+    EXPECT_EQ(device->modify_virtq(queue, VirtqState::suspended).error(), Status::bad_state);
+    EXPECT_EQ(status(queue).state, VirtqState::error);
+    EXPECT_EQ(status(queue).fault, VirtqFault::invalid_buffer);
+}
+
 TEST_F(VirtioOffloadTest, WhatIsRightIsSaid) {
     const Bytes right = frames::build({});
     Bytes wrong = right;

@@ -33,12 +33,27 @@ template <Rings R, class W> size_t Sender<R, W>::run_chains(Sq& sq, size_t budge
             break;
         }
         work += std::max<size_t>(step.packets, virtq.chain_descriptors());
-        sq.sent = 0;
-        sq.counters.wqes++;
-        virtq.use_chain(0);
-        watch_.used(sq);
+        use_chain(sq);
     }
     return work;
+}
+
+template <Rings R, class W> void Sender<R, W>::use_chain(Sq& sq) {
+    sq.sent = 0;
+    sq.counters.wqes++;
+    sq.virtq->use_chain(0);
+    watch_.used(sq);
+}
+
+/// Who goes on with another queue begins at a chain, and would send its first packets again.
+template <Rings R, class W> void Sender<R, W>::end_chain(Sq& sq) {
+    if ((sq.sent == 0 && !sq.progress.begun()) || !sq.virtq->has_chain()) return;
+    current_ = &sq;
+    const Step step = execute_chain(sq, SIZE_MAX);
+    if (!sq.virtq->serves()) return;
+    if (!step.complete) port_.counters.drop_tx_wire += step.left;
+    sq.progress.clear();
+    use_chain(sq);
 }
 
 /// Not complete either when it puts the queue into error.
@@ -57,7 +72,7 @@ typename Sender<R, W>::Step Sender<R, W>::execute_chain(Sq& sq, size_t budget) {
     }
     SendRequest request;
     request.kind = SendRequest::Kind::packet;
-    if (!send_frame(sq, frame_, request)) return {};
+    if (!send_frame(sq, frame_, request)) return {.left = 1};
     return {.complete = true, .packets = 1};
 }
 
