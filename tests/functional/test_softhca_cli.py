@@ -37,6 +37,7 @@ def test_help_of_the_subcommands(launcher: Launcher) -> None:
     [
         ([], "which program?"),
         (["ibv_devinfo"], "put -- in front"),
+        (["stat", "mlx5_0"], "not expected: mlx5_0\n"),
         (["--prot", "wire=loop", "--", "true"], "--prot"),
         (["--port", "wire=tape:x", "--", "true"], "tape:x"),
         (["--port", "wire=tap:a/b", "--", "true"], "bad name"),

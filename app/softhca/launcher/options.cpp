@@ -265,7 +265,9 @@ Options parse_options(int argc, const char* const* argv) {
         return app.exit(help);
     } catch (const CLI::ExtrasError& error) {
         return usage_error(std::string(error.what()) +
-                           (separator == end ? " (put -- in front of the program)" : ""));
+                           (separator == end && app.get_subcommands().empty()
+                                ? " (put -- in front of the program)"
+                                : ""));
     } catch (const CLI::ParseError& error) {
         return usage_error(error.what());
     }
