@@ -161,15 +161,20 @@ std::optional<Options> parse_options(int argc, char** argv, int& status) {
         ->delimiter(',')
         ->check(CLI::IsMember({"checksum", "rss", "vlan", "mark"}));
     app.add_option("--descriptors", options.descriptors, "of each ring (1024)");
-    app.add_option("--round", options.round, "timed packets in a round (512)");
-    app.add_option("--warm-up", options.warm_up, "packets before those (64)");
+    app.add_option("--round", options.round, "timed packets in a round (512)")
+        ->check(CLI::Range(1, UINT16_MAX));
+    app.add_option("--warm-up", options.warm_up, "packets before those (64)")
+        ->check(CLI::Range(0, UINT16_MAX));
     app.add_option("--rounds", options.rounds, "rounds of each subject in a pass (64)")
         ->check(CLI::Range(1, 1'000'000));
     app.add_option("--passes", options.passes, "how often all is measured (9)")
         ->check(CLI::Range(1, 1'000'000));
-    app.add_option("--seconds", options.seconds, "of a rate measure (1)");
-    app.add_option("--packets", options.packets, "of a latency measure (2000)");
-    app.add_option("--rules", options.rules, "of a measure of flow rules (1000)");
+    app.add_option("--seconds", options.seconds, "of a rate measure (1)")
+        ->check(CLI::Range(0.001, 86400.0));
+    app.add_option("--packets", options.packets, "of a latency measure (2000)")
+        ->check(CLI::Range(1, 100'000'000));
+    app.add_option("--rules", options.rules, "of a measure of flow rules (1000)")
+        ->check(CLI::Range(1, 10'000'000));
     std::string distance = "near";
     app.add_option("--distance", distance, "of rx, tx and forward, see below (near)")
         ->check(CLI::IsMember({"near", "far", "cold"}));

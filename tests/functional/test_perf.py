@@ -159,6 +159,10 @@ def test_first_packet(start_softhca: StartSoftHca, build: Build, tmp_path: Path)
     (["--subject", "x=0", "--size", "12"], "64 to 9600"),
     (["--subject", "x=0", "--burst", "100"], "multiples"),
     ([], "--subject"),
+    *((["--subject", "x=0", option, "0"], f"{option}: Value 0 not in range")
+      for option in ("--round", "--rounds", "--passes", "--seconds", "--packets", "--rules")),
+    (["--subject", "x=0", "--seconds", "-1"], "--seconds: Value -1 not in range"),
+    (["--subject", "x=0", "--round", "4294967264"], "--round: Value 4294967264 not in range"),
     (["--subject", "x=0", "--distance", "far"], "--device-cpu"),
     (["--subject", "x=0", "--pages", "1g"], "--pages"),
     (["--subject", "x=floor:0,claim=some"], "not a count"),
