@@ -92,6 +92,18 @@ def test_devices_are_there_for_the_program(launcher: Launcher) -> None:
     assert re.findall(r"^\s+(\w+)\s+[0-9a-f]{16}$", result.stdout, re.MULTILINE) == ["left", "right"]
 
 
+def test_files_are_where_softhca_was_started(launcher: Launcher, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Daemons go to / before they open their devices."""
+    monkeypatch.chdir(launcher.folder)
+    (launcher.folder / "else").mkdir()
+    result = launcher.run(
+        "--port", "wire=pcap:,out.pcap", "--port", "wire=socket:cable", "--",
+        "sh", "-c", "cd else && ibv_devinfo && ls .. && ls -a")
+    assert result.returncode == 0, result.stderr
+    *_, cable, other, out, run, here, above = result.stdout.split()
+    assert [cable, other, out, run, here, above] == ["cable", "else", "out.pcap", "run", ".", ".."]
+
+
 START_UP_S = 0.05  # what a program may take longer to start than by itself
 
 

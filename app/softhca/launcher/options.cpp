@@ -139,6 +139,7 @@ Result<Config> make_config(const CLI::App& app, const Arguments& arguments) {
         port.wire_fd = port.netdev_fd = -1; // ours to open
         if (auto spec = wire::parse_wire_spec(port.wire); !spec)
             return tl::unexpected(spec.error());
+        port.wire = wire::with_absolute_paths(port.wire);
     }
     if (auto done = complete(config); !done) return tl::unexpected(done.error());
     return config;

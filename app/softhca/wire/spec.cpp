@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <filesystem>
 #include <net/if.h>
 #include <optional>
 #include <sys/un.h>
@@ -56,6 +57,13 @@ Result<WireSpec> parse_socket(std::string_view path) {
     if (path.empty() || path.size() > kMaxPath || path.find('\0') != path.npos)
         return fail(EINVAL, "wire socket:{}: the path must have 1 to {} bytes", path, kMaxPath);
     return SocketSpec{std::string(path)};
+}
+
+/// Empty stays empty.
+std::string absolute(const std::string& path) {
+    std::error_code error; // the present folder may be gone
+    const std::string found = path.empty() ? path : std::filesystem::absolute(path, error).string();
+    return error ? path : found;
 }
 
 Result<WireSpec> parse_pcap(std::string_view files) {
@@ -134,6 +142,21 @@ Result<WireSpec> parse_wire_spec(std::string_view text) {
     if (kind == "socket") return parse_socket(rest);
     if (kind == "pcap") return parse_pcap(rest);
     return fail(EINVAL, "wire '{}': no such kind of wire; the kinds are {}", text, kForms);
+}
+
+std::string with_absolute_paths(std::string_view text) {
+    const auto spec = parse_wire_spec(text);
+    if (!spec) return std::string(text);
+    if (const auto* const socket = std::get_if<SocketSpec>(&*spec)) {
+        const std::string path = absolute(socket->path);
+        if (path.size() <= kMaxPath) return "socket:" + path;
+    } else if (const auto* const pcap = std::get_if<PcapSpec>(&*spec)) {
+        const std::string in = absolute(pcap->in);
+        if (in.find(',') == in.npos)
+            return fmt::format("pcap:{}{}{}", in, pcap->out.empty() ? "" : ",",
+                               absolute(pcap->out));
+    }
+    return std::string(text);
 }
 
 } // namespace softhca::wire

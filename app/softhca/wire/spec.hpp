@@ -42,4 +42,8 @@ using WireSpec =
 /// Checks the form only; nothing is opened. Errors say what is wrong and how to write it.
 [[nodiscard]] Result<WireSpec> parse_wire_spec(std::string_view text);
 
+/// A well-formed one, with the files that it names where they are from here: who opens it may be
+/// in another folder by then. Where that cannot be written, the text as it is.
+[[nodiscard]] std::string with_absolute_paths(std::string_view text);
+
 } // namespace softhca::wire

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "app/softhca/wire/spec.hpp"
 
+#include <filesystem>
 #include <gtest/gtest.h>
 
 namespace {
@@ -67,6 +68,17 @@ INSTANTIATE_TEST_SUITE_P(
                     Malformed{"gen:flows=0", "flows=0"}, Malformed{"gen:rate=x", "rate=x"},
                     Malformed{"gen:speed=5", "'speed'"}, Malformed{"gen:count=5,,size=60", "''"}),
     [](const auto& instance) { return "n" + std::to_string(instance.index); });
+
+TEST(WireSpec, PathsBecomeAbsolute) {
+    const std::string here = std::filesystem::current_path().string();
+    EXPECT_EQ(with_absolute_paths("socket:a,b"), "socket:" + here + "/a,b");
+    EXPECT_EQ(with_absolute_paths("pcap:in"), "pcap:" + here + "/in");
+    EXPECT_EQ(with_absolute_paths("pcap:/in,o,ut"), "pcap:/in," + here + "/o,ut");
+    EXPECT_EQ(with_absolute_paths("pcap:,out"), "pcap:," + here + "/out");
+    const std::string longest = "socket:" + std::string(100, 'x'); // too long behind another one
+    for (const std::string& same : {longest, std::string("gen:size=64"), std::string("nothing")})
+        EXPECT_EQ(with_absolute_paths(same), same);
+}
 
 TEST(WireSpec, LongSocketPathIsRefused) {
     const auto spec = parse_wire_spec("socket:/" + std::string(107, 'x'));
