@@ -212,6 +212,7 @@ TEST_F(PortTest, AQueueTellsHowItSplitsPackets) {
         return info;
     };
     EXPECT_EQ(told().conf.rx_seg, nullptr);
+    EXPECT_EQ(told().rx_buf_size, rte_pktmbuf_data_room_size(pool.get()) - RTE_PKTMBUF_HEADROOM);
     {
         SplitInTwo split(pool.get(), rx_offloads);
         split.segments[1].split.length = 1600;
@@ -225,6 +226,7 @@ TEST_F(PortTest, AQueueTellsHowItSplitsPackets) {
     EXPECT_EQ(info.conf.rx_seg[0].split.length, 16);
     EXPECT_EQ(info.conf.rx_seg[1].split.offset, 8);
     EXPECT_EQ(info.mp, pool.get());
+    EXPECT_EQ(info.rx_buf_size, 16);
     EXPECT_EQ(info.scattered_rx, 1);
     EXPECT_EQ(info.nb_desc, kDescriptors);
     ASSERT_EQ(rte_eth_dev_set_mtu(id(), 1400), 0);

@@ -89,6 +89,7 @@ struct SharedRxQueue {
     uint16_t descriptors = 0;
     uint64_t offloads = 0;
     rte_mempool* pool = nullptr;
+    uint16_t buffer_bytes = 0;      ///< of each first mbuf, that the device may fill
     rte_eth_rxseg* split = nullptr; ///< as the application gave it, in DPDK's heap; null: none
     uint16_t split_segments = 0;
     RxCounters base;            ///< counters at the last statistics reset

@@ -130,8 +130,7 @@ void rxq_info_get(rte_eth_dev* dev, uint16_t queue, rte_eth_rxq_info* info) noex
     info->conf.rx_nseg = spec.split_segments;
     info->scattered_rx = spec.segments > 1 ? 1 : 0;
     info->nb_desc = spec.descriptors;
-    info->rx_buf_size =
-        static_cast<uint16_t>(rte_pktmbuf_data_room_size(spec.pool) - RTE_PKTMBUF_HEADROOM);
+    info->rx_buf_size = spec.buffer_bytes;
 }
 
 void txq_info_get(rte_eth_dev* dev, uint16_t queue, rte_eth_txq_info* info) noexcept {

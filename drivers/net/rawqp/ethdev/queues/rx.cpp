@@ -202,6 +202,10 @@ void RxQueue::publish(bool deferred) {
     shared.descriptors = spec.descriptors;
     shared.offloads = spec.offloads;
     shared.pool = spec.pool;
+    shared.buffer_bytes =
+        spec.split.empty()
+            ? static_cast<uint16_t>(rte_pktmbuf_data_room_size(spec.pool) - RTE_PKTMBUF_HEADROOM)
+            : spec.split[0].room;
     shared.split = split.get();
     shared.split_segments = static_cast<uint16_t>(spec.split_wanted.size());
     shared.counts_missed = bool(q_counter);
