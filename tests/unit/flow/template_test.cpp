@@ -249,6 +249,38 @@ TEST_F(TemplateTest, SharedRssOfATableIsUpdated) {
     EXPECT_EQ(table.destroy(of, &error), 0);
 }
 
+/// What lies behind the end of a rule's list is none of it. What the template fixes may be left
+/// out.
+TEST_F(TemplateTest, AListIsNotReadPastItsEnd) {
+    configure(8);
+    start();
+    auto* const of = table_of(pattern_of(flow(0, 0)),
+                              actions_of(Rule().mark(1).queue(1), Rule().mark(1).queue(0)), 8);
+    ASSERT_NE(of, nullptr) << error.message;
+    const Rule rule = flow(1, 1).mark(1).queue(2);
+    const std::vector<rte_flow_item> items(rule.pattern(), rule.pattern() + 5);
+    const std::vector<rte_flow_action> actions(rule.actions(), rule.actions() + 3);
+    const auto make = [&](const auto& its_items, const auto& its_actions) {
+        return table.async_create(0, of, its_items.data(), 0, its_actions.data(), 0, nullptr,
+                                  &error);
+    };
+    auto ended = items;
+    ended[1].type = RTE_FLOW_ITEM_TYPE_END; // before all that has values
+    EXPECT_EQ(make(ended, actions), nullptr);
+    EXPECT_EQ(rte_errno, EINVAL);
+    EXPECT_EQ(error.type, RTE_FLOW_ERROR_TYPE_ITEM);
+    EXPECT_EQ(error.cause, &ended[1]);
+    EXPECT_THAT(error.message, HasSubstr("item end in place of the template's ipv4"));
+    auto does = actions;
+    does[0].type = RTE_FLOW_ACTION_TYPE_END;
+    EXPECT_EQ(make(items, does), nullptr);
+    EXPECT_EQ(rte_errno, EINVAL);
+    EXPECT_EQ(error.type, RTE_FLOW_ERROR_TYPE_ACTION);
+    EXPECT_EQ(error.cause, &does[0]);
+    EXPECT_THAT(error.message, HasSubstr("action end in place of the template's queue"));
+    EXPECT_NE(make(items, actions), nullptr) << error.message;
+}
+
 TEST_F(TemplateTest, Refusals) {
     configure(8);
     start();

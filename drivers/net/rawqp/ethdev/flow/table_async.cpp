@@ -13,6 +13,13 @@ namespace {
 
 constexpr uint32_t kMostQueues = 64, kMostOperations = 65536;
 
+/// What stands at this place of a rule's list: its END, where it has less than the template.
+template <class Entry> const Entry& entry_at(const Entry* list, size_t place) {
+    for (const Entry* const wanted = list + place; list != wanted && list->type != 0;) // both END
+        ++list;
+    return *list;
+}
+
 } // namespace
 
 /// What a rule gives, beside terms.
@@ -69,7 +76,7 @@ FlowResult<void> FlowTable::Impl::take_values(rte_flow_template_table& table,
                                               const rte_flow_action* actions, RuleTerms& terms,
                                               Values& values) {
     for (const auto& [at, type, behind] : from.given) {
-        const rte_flow_action& action = actions[at];
+        const rte_flow_action& action = entry_at(actions, at);
         const bool optional = type == RTE_FLOW_ACTION_TYPE_AGE && from.age_mask.timeout != 0;
         if (action.type != type || (action.conf == nullptr && !optional))
             return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ACTION, &action,
@@ -168,7 +175,7 @@ FlowResult<OwnedRule> FlowTable::Impl::fill(rte_flow_template_table& table, size
         return tl::unexpected(ok.error());
     if (auto ok = count_anew(table, recipe, values, *rule); !ok) return tl::unexpected(ok.error());
     for (const Recipe::Value& value : recipe.values) {
-        const rte_flow_item& item = items[value.item];
+        const rte_flow_item& item = entry_at(items, value.item);
         if (item.type != value.kind->type || item.spec == nullptr)
             return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ITEM, &item,
                           "item {} in place of the template's {} with a spec", item_name(item.type),
