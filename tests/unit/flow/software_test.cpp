@@ -370,6 +370,34 @@ TEST_F(SoftwareTest, WithoutALevelToSpareJumpsStayWhereTheyAre) {
     EXPECT_THAT(device.flows, SizeIs(flows));
 }
 
+/// What takes groups by commands is refused where a rule that stands cannot follow, be it that no
+/// level is left or that there are no words: by validate as well.
+TEST_F(SoftwareTest, ValidateKnowsWhatCannotGoBack) {
+    ASSERT_NE(marking_table(), nullptr) << error.message;
+    const auto refused = [&](const char* why) {
+        const Rule more = tag_off(2);
+        const size_t flows = device.flows.size(), rules = dr->rules.size();
+        EXPECT_LT(table->validate(&more.attr, more.pattern(), more.actions(), &error), 0);
+        EXPECT_THAT(error.message, HasSubstr(why));
+        EXPECT_EQ(error.type, RTE_FLOW_ERROR_TYPE_UNSPECIFIED);
+        EXPECT_EQ(create(more), nullptr);
+        EXPECT_THAT(error.message, HasSubstr(why));
+        EXPECT_THAT(device.flows, SizeIs(flows));
+        EXPECT_THAT(dr->rules, SizeIs(rules));
+    };
+    auto* const far = create(of(30, jump(40)));
+    ASSERT_NE(far, nullptr) << error.message;
+    refused("cannot be made anew for that: action jump");
+    EXPECT_EQ(table->destroy(far, &error), 0);
+
+    ASSERT_NE(create(jump(1)), nullptr) << error.message;
+    Rule other = udp_to(7, 2);
+    while (create(other) != nullptr)
+        ++other.attr.priority;
+    EXPECT_THAT(error.message, HasSubstr("other rte_flow priorities use them"));
+    refused("cannot be made anew for that: all 10 steering priorities");
+}
+
 /// Beside what the device of the tests allocates for a rule and a tag.
 TEST_F(SoftwareTest, NothingIsAllocatedForARule) {
     constexpr uint16_t kRules = 20;

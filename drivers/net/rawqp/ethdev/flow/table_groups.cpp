@@ -30,6 +30,24 @@ FlowResult<OwnedRule> FlowTable::Impl::make_anew(const rte_flow& rule) {
     return realize(plan, nullptr, &rule);
 }
 
+/// Each as if the others stayed.
+FlowResult<void> FlowTable::Impl::check_anew() {
+    for (rte_flow* rule = rules.first(); rule != nullptr; rule = rule->after) {
+        if (!of_groups(*rule)) continue;
+        Plan plan = plan_of(*rule);
+        FlowResult<void> done = choose_engines(plan, nullptr);
+        if (done)
+            if (const auto made = make_rule(plan, nullptr, rule); !made)
+                done = tl::unexpected(made.error());
+        if (!done)
+            return refuse(done.error().code, RTE_FLOW_ERROR_TYPE_UNSPECIFIED, nullptr,
+                          "groups above 0 would have to be served by commands, and a rule that "
+                          "stands cannot be made anew for that: {}",
+                          done.error().what);
+    }
+    return {};
+}
+
 /// Those of group 0 have levels, for which others may have to make room: each takes the place of
 /// the former one before the next is made.
 FlowResult<void> FlowTable::Impl::make_jumps_anew(size_t& count) {

@@ -86,20 +86,23 @@ struct FlowTable::Impl {
     /// All rules or none: with an error, all is as it was.
     FlowResult<void> serve_groups_by(GroupWay way);
     FlowResult<OwnedRule> make_anew(const rte_flow& rule);
+    /// Whether there are words and levels for what make_anew() would make of the rules that stand.
+    FlowResult<void> check_anew();
     /// `count` of them at most, in order; how many it was in the end.
     FlowResult<void> make_jumps_anew(size_t& count);
     void choose_engines(rte_flow_template_table& table);
     /// Before the first table of such groups and after the last one. `to_come`: the table's, or
     /// null.
     void choose_way(const rte_flow_attr* to_come);
-    /// Of what software steering has refused, the answer of groups by commands: `trial` is run as
-    /// if they were, and leaves nothing.
+    /// Of what software steering has refused, the answer of groups by commands, to which the rules
+    /// that stand would have to go: `trial` is run as if they were, and leaves nothing.
     template <class Trial> FlowResult<void> ask_commands(const FlowError& refused, Trial trial) {
         constexpr std::array kLacks = {ENOTSUP, EINVAL, ENOSYS}; // as the device says it, too
         if (steering.way() == GroupWay::commands || std::ranges::count(kLacks, refused.code) == 0)
             return tl::unexpected(refused);
         steering.set_way(GroupWay::commands);
         FlowResult<void> answer = trial();
+        if (answer) answer = check_anew();
         steering.set_way(GroupWay::software);
         return answer;
     }
