@@ -45,6 +45,31 @@ TEST_F(Mlx5Tx, StopAndStartAgain) {
     }
 }
 
+/// Up to an error; the stop may come before anybody looked.
+TEST_F(Mlx5Tx, AStopTakesWhatHasCompletedForSent) {
+    for (const bool broken : {false, true}) {
+        start();
+        for (uint32_t burst = 0; burst < 3; ++burst) {
+            std::vector<rte_mbuf*> packets;
+            for (uint32_t i = 0; i < 16; ++i)
+                packets.push_back(packet(i, {64}));
+            ASSERT_EQ(send(packets), 16u);
+        }
+        for (int i = 0; i < 40; ++i)
+            execute();
+        ASSERT_EQ(completions, 2);
+        if (broken) break_queue(mlx5::CqeSyndrome::local_protection);
+        const uint64_t before = ring->counters.packets, failed = ring->counters.errors;
+        EXPECT_EQ(rawqp::kMlx5Format.tx_stop(*ring), 16u);
+        EXPECT_EQ(before - ring->counters.packets, 16u);
+        EXPECT_EQ(ring->counters.errors - failed, 16u);
+        EXPECT_EQ(in_use(), 0u);
+        EXPECT_EQ(resets, 0);
+        TearDown();
+        ring = nullptr;
+    }
+}
+
 /// What was known of a former life may be void.
 TEST_F(Mlx5Tx, AStartLooksKeysUpAnew) {
     for (const bool multi_packet : {false, true}) {

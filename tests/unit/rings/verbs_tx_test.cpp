@@ -105,6 +105,22 @@ TEST_P(VerbsTx, EveryBatchSizeInOneCallEach) {
     EXPECT_EQ(completions, calls) << "one per call";
 }
 
+/// Up to an error; the stop may come before anybody looked.
+TEST_P(VerbsTx, AStopTakesWhatHasCompletedForSent) {
+    start();
+    for (uint32_t seed = 0; seed < 3; ++seed)
+        ASSERT_EQ(send({packet(seed, {64}), packet(seed, {64})}), 2u);
+    for (int i = 0; i < 4; ++i)
+        execute();
+    ASSERT_EQ(completions, 2);
+    break_queue(IBV_WC_LOC_PROT_ERR);
+    EXPECT_EQ(rawqp::kVerbsFormat.tx_stop(*ring), 2u);
+    EXPECT_EQ(ring->counters.packets, 4u);
+    EXPECT_EQ(ring->counters.errors, 2u);
+    EXPECT_EQ(in_use(), 0u);
+    EXPECT_EQ(resets, 0);
+}
+
 TEST_P(VerbsTx, Segmentation) {
     start(kChecksums | RTE_ETH_TX_OFFLOAD_TCP_TSO | RTE_ETH_TX_OFFLOAD_MULTI_SEGS);
     EXPECT_EQ(burst.description, GetParam() ? "verbs, work requests, multi-segment, checksum, TSO"sv

@@ -102,10 +102,12 @@ template <class Ring> int tx_done_cleanup(void* queue, uint32_t limit) {
 }
 
 /// RingFormat::tx_stop. Status and clean-up of a stopped queue may be asked for, so it forgets
-/// completions, too. Also of the ring's namespace: `drain(ring)` does that, `rewind(ring)` sets all
-/// positions to zero, `forget_keys(ring)` empties its lkey caches.
+/// completions, too. Also of the ring's namespace: `take_sent(ring)` frees what completions tell of
+/// up to an error, `drain(ring)` steps over the others, `rewind(ring)` sets all positions to zero,
+/// `forget_keys(ring)` empties its lkey caches.
 template <class Ring> uint32_t tx_stop(TxRing& base) {
     auto& ring = static_cast<Ring&>(base);
+    take_sent(ring);
     const uint32_t unsent = count_lost(ring, ring.mbufs, ring.mbufs.tail());
     ring.mbufs.free_all();
     drain(ring);

@@ -245,6 +245,18 @@ void rewind(MlxTxRing& ring) {
     begin_anew(ring);
 }
 
+void take_sent(MlxTxRing& ring) {
+    const Cq& cq = ring.cq;
+    const auto is_good = [&] {
+        const uint8_t op_own = load_op_own(cq.at(cq.consumer)) & Cq::kOpcodeAndOwner;
+        return op_own == cq.expected(CqeOpcode::req, cq.consumer);
+    };
+    constexpr uint32_t kOne = 0; // is not followed by more than that
+    while (is_good())
+        (void)take_completions(ring, kOne);
+    free_done(ring);
+}
+
 void drain(MlxTxRing& ring) { ring.cq.drain(); }
 void forget_keys(MlxTxRing& ring) {
     ring.mrs.clear();

@@ -158,6 +158,7 @@ Burst<eth_tx_burst_t> tx_burst(const TxSpec& spec);
 
 // What the templates of tx_common.hpp ask for.
 inline bool reap(MlxTxRing& ring, uint32_t limit);
+void take_sent(MlxTxRing& ring);
 void rewind(MlxTxRing& ring);
 void drain(MlxTxRing& ring);
 void forget_keys(MlxTxRing& ring);

@@ -167,6 +167,19 @@ Burst<eth_tx_burst_t> tx_burst(const TxSpec& spec) {
                    size_t{inlining} << 3 | size_t{work_requests} << 4];
 }
 
+/// libmlx5 leaves nothing to take: it clears a CQ of what is a QP's when that is reset.
+void take_sent(VerbsTxRing& ring) {
+    ibv_poll_cq_attr attributes{};
+    if (ring.faulty || ibv_start_poll(ring.cq, &attributes) != 0) return;
+    uint16_t done = ring.mbufs.tail();
+    do {
+        if (ring.cq->status != IBV_WC_SUCCESS) break;
+        done = end_of(ring.cq->wr_id);
+    } while (ibv_next_poll(ring.cq) == 0);
+    ibv_end_poll(ring.cq);
+    free_until(ring, done);
+}
+
 void rewind(VerbsTxRing& ring) {
     ring.mbufs.rewind();
     ring.faulty = false;

@@ -82,6 +82,7 @@ Burst<eth_tx_burst_t> tx_burst(const TxSpec& spec);
 // What the templates of tx_common.hpp ask for.
 bool reap(VerbsTxRing& ring, uint32_t limit);
 inline void ask(VerbsTxRing&) {} // every call has asked
+void take_sent(VerbsTxRing& ring);
 void rewind(VerbsTxRing& ring);
 void drain(VerbsTxRing& ring);
 inline void forget_keys(VerbsTxRing& ring) { ring.mrs.clear(); }
