@@ -43,16 +43,8 @@ void answer_event(int channel, const EventMessage& event) {
 } // namespace
 
 SecondaryPort::SecondaryPort(rte_eth_dev* ethdev, SharedPort& shared_part, RingFormats formats)
-    : ProcessPort(ethdev, shared_part), port_id_(ethdev->data->port_id),
-      guards_(PortGuards::of(port_id_)) {
-    sysfs = netdev::Sysfs(shared.sysfs.data());
-    if (shared.netdev[0] != 0) netdev = netdev::Netdev(shared.netdev.data());
-    format = &shared.ring_format(formats);
-    set_ring_host(port_id_, this);
-    // The primary does not see the end of mempools that this process frees, and rings remember
-    // pools by address.
-    rte_mempool_event_callback_register(on_mempool_event, this);
-}
+    : ProcessPort(ethdev, shared_part), port_id_(ethdev->data->port_id), formats_(formats),
+      guards_(PortGuards::of(port_id_)) {}
 
 SecondaryPort::~SecondaryPort() {
     rte_mempool_event_callback_unregister(on_mempool_event, this);
@@ -75,6 +67,7 @@ Result<void> SecondaryPort::connect() {
                     name, rte_strerror(error));
     device_ = std::move(reply.fds[0]);
     channel_ = std::move(reply.fds[1]);
+    read_shared();
     if (shared.not_shareable[0] != 0)
         RAWQP_LOG(NOTICE,
                   "%s: this secondary process sees statistics and state, but cannot send or "
@@ -84,6 +77,17 @@ Result<void> SecondaryPort::connect() {
     answer_event(channel_.get(), {}); // before the state is looked at
     follow();
     return {};
+}
+
+/// Not before the primary has answered: until then it may be at work on the port.
+void SecondaryPort::read_shared() {
+    sysfs = netdev::Sysfs(shared.sysfs.data());
+    if (shared.netdev[0] != 0) netdev = netdev::Netdev(shared.netdev.data());
+    format = &shared.ring_format(formats_);
+    set_ring_host(port_id_, this);
+    // The primary does not see the end of mempools that this process frees, and rings remember
+    // pools by address.
+    rte_mempool_event_callback_register(on_mempool_event, this);
 }
 
 void SecondaryPort::install() {

@@ -75,6 +75,7 @@ class SecondaryPort final : public ProcessPort {
     void follow();
     void open_queues();
     void leave(const char* why);
+    void read_shared();
     /// Until nobody looks at the shared state any more, or does so for too long.
     void wait_for_visitors() const;
 
@@ -85,6 +86,7 @@ class SecondaryPort final : public ProcessPort {
     void read_event();
 
     const uint16_t port_id_; ///< ethdev's data may vanish
+    const RingFormats formats_;
     PortGuards& guards_;
     Fd device_; ///< the primary's, for mmap
     Fd channel_;
