@@ -7,7 +7,7 @@
 namespace rawqp::verbsrings {
 
 /// Computes the IPv4 header checksum of a packet to send, in place; l2_len and l3_len are set as
-/// for RTE_MBUF_F_TX_IP_CKSUM. False: the header is not within the first segment.
+/// for RTE_MBUF_F_TX_IP_CKSUM. False: the packet ends within the header.
 [[nodiscard]] bool set_ipv4_checksum(rte_mbuf& packet);
 
 } // namespace rawqp::verbsrings

@@ -26,7 +26,7 @@ inline uint32_t checked_tso_header(const VerbsTxRing& ring, const rte_mbuf& pack
 
 /// IBV_SEND_IP_CSUM makes the device compute both the IPv4 header and the L4 checksum. It serves
 /// every request that includes L4 (a sound IPv4 header checksum stays what it was); the IPv4 header
-/// alone is done here. False: that header is not in reach.
+/// alone is done here. False: the packet has not all of that.
 inline bool prepare_checksums(rte_mbuf& packet) {
     constexpr uint64_t kHeader = RTE_MBUF_F_TX_IP_CKSUM;
     if ((packet.ol_flags & (RTE_MBUF_F_TX_L4_MASK | kHeader)) != kHeader) [[likely]]
