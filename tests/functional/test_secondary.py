@@ -88,6 +88,23 @@ def test_refuses_what_is_for_the_primary(start: StartProcesses) -> None:
         assert f"{name} is for the primary process" in secondary.command(command)
 
 
+def test_changes_nothing_of_what_it_is_refused(start: StartProcesses, tmp_path: Path) -> None:
+    """Queues, addresses and configuration are in memory that ethdev changes in whatever process."""
+    processes = start()
+    testpmd = processes.primary
+    address = "02:00:00:00:00:77"
+    testpmd.silent(f"mac_addr add 0 {address}")
+    testpmd.stop_port(0)
+    secondary = processes.run_secondary(compiled([SOURCES / "meddles.c"], tmp_path / "meddles"))
+    secondary.wait_for("over", timeout=60)
+    testpmd.start_port(0)
+    assert address in testpmd.command("show port 0 macs")
+    processes.steer_to(0)
+    testpmd.start("io")
+    processes.transfer()
+    assert "queues: -95 -95, address: -95, port: -95\n" in secondary.output
+
+
 def test_without_rings_of_its_own(start: StartProcesses) -> None:
     """Verbs rings belong to verbs objects: a secondary says so, and sees all but the packets."""
     processes = start(",datapath=verbs")

@@ -95,6 +95,9 @@ int removed(rte_eth_dev* dev) noexcept {
     return visit ? is_removed(dev) : 1;
 }
 
+/// None at all for rte_eth_dev_configure, rte_eth_rx_queue_setup, rte_eth_tx_queue_setup and
+/// rte_eth_dev_mac_addr_remove: ethdev takes what the primary has out of the shared data before it
+/// calls the operation, or whatever that answers.
 constexpr eth_dev_ops make_ops() {
     eth_dev_ops ops{};
     ops.dev_infos_get = kWhileAlive<info_get>;
@@ -127,11 +130,8 @@ constexpr eth_dev_ops make_ops() {
     ops.tx_done_cleanup = guarded_tx_done_cleanup;
     ops.dev_close = close;
     ops.dev_stop = stop;
-    refused<"rte_eth_dev_configure">(ops.dev_configure);
     refused<"rte_eth_dev_reset">(ops.dev_reset);
     refused<"rte_eth_dev_start">(ops.dev_start);
-    refused<"rte_eth_rx_queue_setup">(ops.rx_queue_setup);
-    refused<"rte_eth_tx_queue_setup">(ops.tx_queue_setup);
     refused<"rte_eth_dev_rx_queue_start">(ops.rx_queue_start);
     refused<"rte_eth_dev_rx_queue_stop">(ops.rx_queue_stop);
     refused<"rte_eth_dev_tx_queue_start">(ops.tx_queue_start);
@@ -155,7 +155,6 @@ constexpr eth_dev_ops make_ops() {
     refused<"rte_eth_allmulticast_enable">(ops.allmulticast_enable);
     refused<"rte_eth_allmulticast_disable">(ops.allmulticast_disable);
     refused<"rte_eth_dev_mac_addr_add">(ops.mac_addr_add);
-    refused<"rte_eth_dev_mac_addr_remove">(ops.mac_addr_remove);
     refused<"rte_eth_dev_default_mac_addr_set">(ops.mac_addr_set);
     refused<"rte_eth_dev_set_mc_addr_list">(ops.set_mc_addr_list);
     refused<"rte_eth_dev_vlan_filter">(ops.vlan_filter_set);
