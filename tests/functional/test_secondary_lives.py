@@ -192,6 +192,18 @@ def test_another_port_takes_the_place(start: StartProcesses, forward: str) -> No
     assert "Link status: up" in processes.primary.command("show port info 0")
 
 
+def test_attaches_while_a_port_is_made_anew(start: StartProcesses, forward: str) -> None:
+    """Over and over: there is no port at times."""
+    processes = start()
+    processes.primary.stop_port(1)
+    for _ in range(8):
+        program = processes.run_secondary(forward)
+        while "forwarding" not in program.output:
+            processes.primary.expect("port reset 1", "Done")
+        ask(program, "ports: 2, " + says(), 2)
+        kill(processes, program)
+
+
 def test_a_port_is_closed_beside_a_call(start: StartProcesses, forward: str) -> None:
     """Of a secondary, which looks at what the primary is about to free: that waits for it."""
     processes = start()

@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <memory>
-#include <optional>
 #include <sys/socket.h>
 
 namespace rawqp {
@@ -19,12 +18,6 @@ constexpr unsigned kLeaveMilliseconds = kLetGoMilliseconds / 2;
 constexpr unsigned kAttachAttempts = 200; ///< 10 ms apart
 
 uint64_t cycles(unsigned milliseconds) { return rte_get_timer_hz() / 1000 * milliseconds; }
-
-/// The last of the events that have come, as an earlier one may be of a state that is past.
-struct LastEvent {
-    std::optional<EventMessage> event;
-    bool over = false; ///< nothing more comes
-};
 
 LastEvent read_events(int channel) {
     LastEvent last;
@@ -53,20 +46,30 @@ SecondaryPort::~SecondaryPort() {
     set_ring_host(port_id_, nullptr);
 }
 
+/// 0 or an errno value; EAGAIN and ENODEV: the primary may be at work on the port.
+int SecondaryPort::enter(LastEvent& missed) {
+    Answered reply =
+        ask_primary({.what = Question::attach, .port_id = port_id_}, kAttachMilliseconds);
+    if (reply.answer.error != 0) return reply.answer.error;
+    device_ = std::move(reply.fds[0]);
+    channel_ = std::move(reply.fds[1]);
+    answer_event(channel_.get(), {}); // from now on the primary waits for answers
+    missed = read_events(channel_.get());
+    return missed.is_end() ? EAGAIN : 0;
+}
+
 Result<void> SecondaryPort::connect() {
-    Answered reply;
-    for (unsigned i = 0; i < kAttachAttempts; ++i) {
-        reply = ask_primary({.what = Question::attach, .port_id = port_id_}, kAttachMilliseconds);
-        if (reply.answer.error != EAGAIN) break;
+    LastEvent missed;
+    int error = enter(missed);
+    for (unsigned i = 1; i < kAttachAttempts && (error == EAGAIN || error == ENODEV); ++i) {
         rte_delay_us_sleep(10'000);
+        error = enter(missed);
     }
-    if (const int error = reply.answer.error)
+    if (error != 0)
         return fail(error,
                     "{}: the primary process does not let this one in: {}: is it running, with the "
                     "same version of this driver?",
                     name, rte_strerror(error));
-    device_ = std::move(reply.fds[0]);
-    channel_ = std::move(reply.fds[1]);
     read_shared();
     if (shared.not_shareable[0] != 0)
         RAWQP_LOG(NOTICE,
@@ -74,8 +77,8 @@ Result<void> SecondaryPort::connect() {
                   "receive: %s",
                   name.c_str(), shared.not_shareable.data());
     if (Result<void> done = watch_channel(); !done) return done;
-    answer_event(channel_.get(), {}); // before the state is looked at
     follow();
+    if (missed.event) answer_event(channel_.get(), *missed.event);
     return {};
 }
 
@@ -131,14 +134,15 @@ void SecondaryPort::on_mempool_event(rte_mempool_event event, rte_mempool*, void
 void SecondaryPort::on_channel(void* self) { static_cast<SecondaryPort*>(self)->read_event(); }
 
 void SecondaryPort::read_event() {
-    const auto [event, over] = read_events(channel_.get());
-    const bool closed = event && event->what == Event::closed;
-    if (!closed && !over) {
+    const LastEvent last = read_events(channel_.get());
+    const auto& event = last.event;
+    if (!last.is_end()) {
         if (!event) return;
         follow();
         answer_event(channel_.get(), *event);
         return;
     }
+    const bool closed = last.is_closed();
     const rte_eth_link none{};
     if (!closed) rte_eth_linkstatus_set(dev, &none); // the port's data stay as they are now
     leave(closed ? "the primary process closes the port" : "the primary process is gone");

@@ -10,6 +10,7 @@
 
 #include <atomic>
 #include <mutex>
+#include <optional>
 
 namespace rawqp {
 
@@ -17,6 +18,14 @@ namespace rawqp {
 [[nodiscard]] Result<void> attach_secondary(rte_vdev_device* vdev, RingFormats formats);
 
 extern const eth_dev_ops kSecondaryOps;
+
+/// The last of the events that have come, as an earlier one may be of a state that is past.
+struct LastEvent {
+    std::optional<EventMessage> event;
+    bool over = false; ///< nothing more comes
+    [[nodiscard]] bool is_closed() const { return event && event->what == Event::closed; }
+    [[nodiscard]] bool is_end() const { return over || is_closed(); }
+};
 
 /// process_private of a secondary. It owns mappings and functions; all else is the primary's, to
 /// which it turns for what is not plain data. When the primary closes the port or dies, bursts are
@@ -75,6 +84,8 @@ class SecondaryPort final : public ProcessPort {
     void follow();
     void open_queues();
     void leave(const char* why);
+    /// Has the primary let this process in. `missed`: what it has told since.
+    int enter(LastEvent& missed);
     void read_shared();
     /// Until nobody looks at the shared state any more, or does so for too long.
     void wait_for_visitors() const;
