@@ -251,7 +251,7 @@ void take_sent(MlxTxRing& ring) {
         const uint8_t op_own = load_op_own(cq.at(cq.consumer)) & Cq::kOpcodeAndOwner;
         return op_own == cq.expected(CqeOpcode::req, cq.consumer);
     };
-    constexpr uint32_t kOne = 0; // is not followed by more than that
+    constexpr uint32_t kOne = 0; // segments that are wanted: none after the first CQE
     while (is_good())
         (void)take_completions(ring, kOne);
     free_done(ring);
