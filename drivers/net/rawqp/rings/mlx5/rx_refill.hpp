@@ -11,15 +11,23 @@ inline constexpr uint32_t kWqesPerLine = RTE_CACHE_LINE_SIZE / sizeof(mlx5::WqeD
 /// Lines of WQEs that are posted together: such that registers hold their addresses.
 inline constexpr uint32_t kLines = 32 / kWqesPerLine;
 
-/// Addresses of the data of `Count` mbufs, a multiple of four, as the device reads them.
+/// The data segments of `Count` mbufs, a multiple of four, as the device reads them: `head` is
+/// their byte count and lkey, and the data of each mbuf are at `offset` from it.
 #if defined(RAWQP_VECTORS)
-template <uint32_t Count> class DataAddresses {
+template <uint32_t Count> class DataSegments {
   public:
-    DataAddresses(rte_mbuf* const* mbufs, uint64_t offset) {
+    DataSegments(rte_mbuf* const* mbufs, uint64_t offset, uint64_t head) : heads_(Four{} + head) {
         for (uint32_t i = 0; i < Count / 4; ++i)
-            fours_[i] = load(&mbufs[4 * i], offset);
+            addresses_[i] = load(&mbufs[4 * i], offset);
     }
-    [[nodiscard]] uint64_t operator[](uint32_t i) const { return fours_[i / 4][i % 4]; }
+    /// Stores those from `i` on, which is even, in one piece.
+    void store_two(mlx5::WqeDataSeg* wqes, uint32_t i) const {
+        const Four& four = addresses_[i / 4];
+        const Four two = i % 4 == 0 ? __builtin_shufflevector(heads_, four, 0, 4, 1, 5)
+                                    : __builtin_shufflevector(heads_, four, 2, 6, 3, 7);
+        static_assert(sizeof two == 2 * sizeof *wqes);
+        memcpy(&wqes[i], &two, sizeof two);
+    }
 
   private:
     using Four [[gnu::vector_size(4 * sizeof(uint64_t))]] = uint64_t;
@@ -34,14 +42,18 @@ template <uint32_t Count> class DataAddresses {
             18, 17, 16, 31, 30, 29, 28, 27, 26, 25, 24));
     }
 
-    Four fours_[Count / 4];
+    Four heads_;
+    Four addresses_[Count / 4];
 };
 #else
-template <uint32_t Count> class DataAddresses {
+template <uint32_t Count> class DataSegments {
   public:
-    DataAddresses(rte_mbuf* const* mbufs, uint64_t offset) : mbufs_(mbufs), offset_(offset) {}
-    [[nodiscard]] uint64_t operator[](uint32_t i) const {
-        return net::to_be(reinterpret_cast<uint64_t>(mbufs_[i]) + offset_);
+    DataSegments(rte_mbuf* const* mbufs, uint64_t offset, uint64_t)
+        : mbufs_(mbufs), offset_(offset) {}
+    /// Stores their addresses only: WQEs hold the rest already.
+    void store_two(mlx5::WqeDataSeg* wqes, uint32_t i) const {
+        for (const uint32_t end = i + 2; i < end; ++i)
+            wqes[i].addr = reinterpret_cast<uint64_t>(mbufs_[i]) + offset_;
     }
 
   private:
@@ -50,27 +62,25 @@ template <uint32_t Count> class DataAddresses {
 };
 #endif
 
-/// Puts mbufs into the slots of whole lines of WQEs and, at `offset`, into these, which hold the
-/// rest already.
+/// Puts mbufs into the slots of whole lines of WQEs, and their segments into these.
 ///
 /// The device has read the WQEs, so a store into such a line waits until the device's copy is gone,
 /// and the stores after it wait with it, as they leave the CPU in order. So the slots are stored
-/// first, then one WQE of each line, so that the CPU asks for as many lines at once as it can, and
-/// then the others. Nothing of a line is loaded: it would be fetched as shared first.
+/// first, then two WQEs of each line, so that the CPU asks for as many lines at once as it can, and
+/// then the others. Nothing of a line is loaded: it would be fetched as shared first. And stores
+/// are few, although a segment's first half has not changed: the next burst's wait behind them.
 template <uint32_t Lines>
 inline void post_lines(mlx5::WqeDataSeg* wqes, rte_mbuf** slots, rte_mbuf* const* fresh,
-                       uint64_t offset) {
+                       uint64_t offset, uint64_t head) {
     constexpr uint32_t kCount = Lines * kWqesPerLine;
     memcpy(slots, fresh, kCount * sizeof *slots); // NOLINT(bugprone-sizeof-expression): pointers
-    const DataAddresses<kCount> addresses(fresh, offset);
+    const DataSegments<kCount> segments(fresh, offset, head);
 #pragma GCC unroll 8
-    for (uint32_t wqe = 0; wqe < kWqesPerLine; ++wqe) {
+    for (uint32_t wqe = 0; wqe < kWqesPerLine; wqe += 2) {
         rte_compiler_barrier(); // compilers would put neighbours together
 #pragma GCC unroll 8
-        for (uint32_t line = 0; line < Lines; ++line) {
-            const uint32_t i = line * kWqesPerLine + wqe;
-            wqes[i].addr.raw = addresses[i];
-        }
+        for (uint32_t line = 0; line < Lines; ++line)
+            segments.store_two(wqes, line * kWqesPerLine + wqe);
     }
 }
 
@@ -87,13 +97,13 @@ inline bool refill_from_cache(MlxRxRing& ring) {
     auto* const fresh = reinterpret_cast<rte_mbuf**>(&cache->objs[cache->len - count]);
     rte_mbuf** const slots = &ring.mbufs[slot];
     mlx5::WqeDataSeg* const wqes = &ring.wqes[slot];
-    const uint64_t offset = ring.data_offset;
+    const uint64_t offset = ring.data_offset, head = ring.wqe_head;
     constexpr uint32_t kTogether = kLines * kWqesPerLine;
     uint32_t i = 0;
     for (; i + kTogether <= count; i += kTogether)
-        post_lines<kLines>(&wqes[i], &slots[i], &fresh[i], offset);
+        post_lines<kLines>(&wqes[i], &slots[i], &fresh[i], offset, head);
     for (; i < count; i += kWqesPerLine)
-        post_lines<1>(&wqes[i], &slots[i], &fresh[i], offset);
+        post_lines<1>(&wqes[i], &slots[i], &fresh[i], offset, head);
     cache->len -= count;
     ring.producer = static_cast<uint16_t>(ring.producer + count);
     ring.nombuf_due = 0;

@@ -18,13 +18,13 @@ bool fill_single(MlxRxRing& ring, uint16_t first, uint16_t count) {
     rte_mbuf** mbufs = &ring.mbufs[first];
     if (!take_mbufs(ring.pool, mbufs, count)) return false;
     // Looked at after the mbufs were taken: a pool that grows counts an mbuf before it offers it.
-    if (ring.one_lkey && ring.pool->populated_size == ring.pool_size) [[likely]] {
+    if (ring.one_lkey() && ring.pool->populated_size == ring.pool_size) [[likely]] {
         for (uint16_t i = 0; i < count; ++i) {
             const auto mbuf = reinterpret_cast<uintptr_t>(mbufs[i]);
             ring.wqes[first + i].addr =
                 ring.data_offset != 0
                     ? mbuf + ring.data_offset // not looked at: it may be out of the cache
-                    : reinterpret_cast<uintptr_t>(mbufs[i]->buf_addr) + ring.headroom;
+                    : reinterpret_cast<uintptr_t>(mbufs[i]->buf_addr) + ring.segment(0).offset;
         }
         return true;
     }
@@ -48,7 +48,7 @@ bool write_wqes(MlxRxRing& ring) {
     ring.mrs.clear();
     ring.pool_size = ring.pool->populated_size;
     const uint32_t lkey_be = ring.split ? 0 : common_lkey(ring.pool, ring.mrs);
-    ring.one_lkey = lkey_be != 0;
+    ring.set_wqe_head(lkey_be);
     for (uint32_t i = 0; i < ring.descriptors(); ++i) {
         ring.wqes[i].byte_count = ring.segment(i & (ring.segments - 1u)).room;
         ring.wqes[i].lkey.raw = lkey_be;
@@ -59,7 +59,8 @@ bool write_wqes(MlxRxRing& ring) {
 
 /// Of written WQEs: refills need not look at mbufs where all of the pool is alike.
 void note_data_offset(MlxRxRing& ring) {
-    ring.data_offset = ring.one_lkey ? common_data_offset(ring.pool, ring.headroom, ring.mrs) : 0;
+    ring.data_offset =
+        ring.one_lkey() ? common_data_offset(ring.pool, ring.segment(0).offset, ring.mrs) : 0;
 }
 
 /// Forgets the mbufs of free slots that went to the application (one-segment rings leave the
@@ -92,7 +93,7 @@ void post_anew(MlxRxRing& ring) {
     // The lkeys are looked up anew: a stale one may be what broke the queue.
     if (!write_wqes(ring)) {
         free_buffers(ring); // refills try again
-        ring.one_lkey = false;
+        ring.set_wqe_head(0);
         held = 0;
     }
     close_block(ring);
@@ -184,7 +185,6 @@ Result<RxRing*> rx_create(const RxSpec& spec) {
     ring->refill_batch = kNoRefill;
     ring->rearm = buffers.rearm;
     ring->base_flags = buffers.base_flags;
-    ring->headroom = buffers.headroom;
     std::ranges::copy(rx_layout(spec), ring->layout.begin());
     ring->split = spec.split.size() > 1;
     ring->pool = spec.pool;

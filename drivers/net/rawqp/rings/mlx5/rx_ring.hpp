@@ -35,6 +35,7 @@ struct alignas(RTE_CACHE_LINE_SIZE) RxPollLine {
     uint16_t flags_mask = 0;   ///< of kReceiveFlags: see rx_flags
     uint16_t hash_flag = 0;    ///< RTE_MBUF_F_RX_RSS_HASH or 0
     uint8_t log_segments = 0;
+    uint8_t segments = 1;
 };
 static_assert(sizeof(RxPollLine) == RTE_CACHE_LINE_SIZE);
 
@@ -44,14 +45,13 @@ struct alignas(RTE_CACHE_LINE_SIZE) RxRefillLine {
     mlx5::be32* doorbell = nullptr; ///< receive counter of the RQ's doorbell record
     rte_mempool* pool = nullptr;
     uint64_t base_flags = 0; ///< RTE_MBUF_F_EXTERNAL for pools of pinned external buffers
-    uint16_t headroom = 0;   ///< before the first segment's data
-    uint16_t nombuf_due = 0; ///< missing buffers that were counted in nombuf already
-    uint8_t segments = 1;
-    bool one_lkey = false; ///< all of the pool is in one MR: refills write addresses only
+    /// Of each WQE of one segment what precedes the address, its byte count and lkey.
+    uint64_t wqe_head = 0;
     /// From an mbuf to where the device puts data, when it is the same for all of the pool; else 0.
     uint16_t data_offset = 0;
-    uint32_t pool_size = 0; ///< mbufs of the pool when these two were found out
-    RxExtras extras;        ///< bursts read it even when there are none
+    uint16_t nombuf_due = 0; ///< missing buffers that were counted in nombuf already
+    uint32_t pool_size = 0;  ///< mbufs of the pool when these were found out
+    RxExtras extras;         ///< bursts read it even when there are none
 };
 static_assert(sizeof(RxRefillLine) == RTE_CACHE_LINE_SIZE);
 
@@ -78,6 +78,12 @@ struct MlxRxRing : RxRing, RxPollLine, RxRefillLine {
     /// own end: a small burst would wait for each of its mbufs otherwise. There are so many empty
     /// slots more at the ring's end, which nobody has to test for then.
     static constexpr uint32_t kSlotsAhead = 16;
+
+    void set_wqe_head(uint32_t lkey_be) { // as a little-endian number
+        wqe_head = uint64_t{lkey_be} << 32 | net::to_be(uint32_t{segment(0).room});
+    }
+    /// Whether all of the pool is in one MR, as rings with several pools never say.
+    [[nodiscard]] bool one_lkey() const { return wqe_head >> 32 != 0; }
 
     /// Points SGE `index` of the ring at the mbuf's data; the byte count stands there since start.
     /// False: that memory cannot be registered.
