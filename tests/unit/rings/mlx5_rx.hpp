@@ -57,6 +57,7 @@ class Mlx5Rx : public test_eal::EalTest {
         }
         cq.emplace(setup.cq_entries);
         rq.emplace(setup.descriptors / setup.segments, setup.segments);
+        rooms.clear();
         spec.api = &fake_api();
         spec.cq = &cq->handle;
         spec.wq = &rq->handle;
@@ -140,11 +141,16 @@ class Mlx5Rx : public test_eal::EalTest {
     }
     void fill(uint32_t bytes) {
         ASSERT_GT(posted(), 0u);
+        if (rooms.empty())
+            for (const mlx5::WqeDataSeg& segment : rq->ring)
+                rooms.push_back(segment.byte_count);
         const uint32_t slot = consumed % rq->wqes();
         uint32_t at = 0;
         for (uint32_t i = 0; i < rq->segments_per_wqe && at < bytes; ++i) {
-            const mlx5::WqeDataSeg& segment = rq->ring[slot * rq->segments_per_wqe + i];
+            const uint32_t index = slot * rq->segments_per_wqe + i;
+            const mlx5::WqeDataSeg& segment = rq->ring[index];
             ASSERT_EQ(segment.lkey & ~1u, FakeMrs::kLkey);
+            ASSERT_EQ(segment.byte_count, rooms[index]);
             auto* to = reinterpret_cast<uint8_t*>(uint64_t{segment.addr});
             for (uint32_t n = std::min<uint32_t>(segment.byte_count, bytes - at); n > 0; --n, ++at)
                 *to++ = content(at);
@@ -202,8 +208,9 @@ class Mlx5Rx : public test_eal::EalTest {
     rawqp::RxSpec spec;
     rawqp::RxRing* ring = nullptr;
     rawqp::Burst<eth_rx_burst_t> burst;
-    uint16_t consumed = 0; ///< WQEs that the device has used
-    uint32_t sequence = 0; ///< packets delivered
+    uint16_t consumed = 0;       ///< WQEs that the device has used
+    uint32_t sequence = 0;       ///< packets delivered
+    std::vector<uint32_t> rooms; ///< byte counts of the WQEs before the first packet
     const Bytes* own_frame = nullptr;
     int resets = 0;
     int reset_result = 0;

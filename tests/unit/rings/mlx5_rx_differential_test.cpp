@@ -50,7 +50,7 @@ class Mlx5RxDifferential : public Mlx5Rx,
         start(scenario.setup);
         std::vector<Received> all;
         uint64_t bytes = 0;
-        while (sequence < kPackets) {
+        while (sequence < kPackets && !HasFatalFailure()) {
             deliver_some(scenario.blocks);
             rte_mbuf* mbufs[100];
             const auto wanted = static_cast<uint16_t>(random_() % std::size(mbufs));
