@@ -7,11 +7,11 @@
 inline constexpr size_t kLineBytes = 64;
 
 /// Fetches a line that will be stored into. To load it first would take two turns, one for a shared
-/// copy and one to make it our own.
+/// copy and one to make it our own. The address may be any, null as well.
 inline void claim_line(const void* line) {
 #if defined(__x86_64__)
     // __builtin_prefetch says this only on CPUs that -march promises it of. Older ones skip it.
-    asm volatile("prefetchw %0" : : "m"(*static_cast<const char*>(line)));
+    asm volatile("prefetchw (%0)" : : "r"(line));
 #else
     __builtin_prefetch(line, 1);
 #endif

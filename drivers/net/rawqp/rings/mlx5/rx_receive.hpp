@@ -4,6 +4,7 @@
 // Each instruction set compiles this header for itself: nothing here may be shared by the linker.
 #pragma once
 
+#include "common/lines.hpp"
 #include "drivers/net/rawqp/rings/mlx5/rx_lro.hpp"
 #include "drivers/net/rawqp/rings/mlx5/rx_refill.hpp"
 #include "drivers/net/rawqp/rings/rx_fill.hpp"
@@ -47,7 +48,7 @@ inline uint32_t take_single(MlxRxRing& ring, const Cqe* cqes, uint8_t expected, 
         owner_before_content();
         rte_mbuf** const mbufs = nth_slot<O>(ring, slots, taken);
         packets[taken] = mbufs[0];
-        rte_prefetch0(*nth_slot<O>(ring, mbufs, MlxRxRing::kSlotsAhead));
+        claim_line(*nth_slot<O>(ring, mbufs, MlxRxRing::kSlotsAhead));
         const uint32_t length = packet_bytes<O>(ring, cqe.byte_count);
         if constexpr (O.offloads)
             seen |= describe<O>(ring, cqe, *mbufs[0], length);
@@ -87,7 +88,7 @@ inline void decompress_single(MlxRxRing& ring, const mlx5::MiniCqe* minis, rte_m
     for (uint32_t i = 0; i < count; ++i) {
         rte_mbuf** const first = nth_slot<O>(ring, mbufs, i);
         packets[i] = *first;
-        rte_prefetch0(*nth_slot<O>(ring, first, MlxRxRing::kSlotsAhead));
+        claim_line(*nth_slot<O>(ring, first, MlxRxRing::kSlotsAhead));
         const uint32_t length = packet_bytes<O>(ring, minis[i].byte_count);
         describe_from_block<O>(ring, minis[i].result, **first, length);
         if constexpr (O.scattered) { // as in take_single

@@ -24,6 +24,7 @@
 //     lengths()              the sum of pkt_len, in the even words of Sums
 #pragma once
 
+#include "common/lines.hpp"
 #include "drivers/net/rawqp/rings/mlx5/rx_burst.hpp"
 #include "drivers/net/rawqp/rings/mlx5/rx_describe.hpp"
 
@@ -269,10 +270,11 @@ template <class Ring>
         if (cqes[i].packet_info & mlx5::kTunnelled) describe_tunnel(ring, cqes[i], *mbufs[i]);
 }
 
-/// Asks for `count` mbufs, those that are kSlotsAhead after `mbufs`.
+/// Asks for `count` mbufs, those that are kSlotsAhead after `mbufs`, to be written: where another
+/// core has a copy, as one that reads ahead behind long packets may, the store would ask again.
 inline void fetch_ahead(rte_mbuf* const* mbufs, uint32_t count) {
     for (uint32_t i = 0; i < count; ++i)
-        __builtin_prefetch(mbufs[MlxRxRing::kSlotsAhead + i]); // may be null
+        claim_line(mbufs[MlxRxRing::kSlotsAhead + i]); // may be null
 }
 
 /// Asks for what a later step needs: mbufs and, of the entries from `index` on, those ahead of
