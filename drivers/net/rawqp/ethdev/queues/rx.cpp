@@ -11,6 +11,7 @@
 #include "drivers/net/rawqp/ethdev/queues/rx_interrupts.hpp"
 #include "drivers/net/rawqp/ethdev/queues/vlan_strip.hpp"
 #include "drivers/net/rawqp/ethdev/report.hpp"
+#include "drivers/net/rawqp/rings/rx_common.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -202,10 +203,7 @@ void RxQueue::publish(bool deferred) {
     shared.descriptors = spec.descriptors;
     shared.offloads = spec.offloads;
     shared.pool = spec.pool;
-    shared.buffer_bytes =
-        spec.split.empty()
-            ? static_cast<uint16_t>(rte_pktmbuf_data_room_size(spec.pool) - RTE_PKTMBUF_HEADROOM)
-            : spec.split[0].room;
+    shared.buffer_bytes = rx_buffers(spec).first_room;
     shared.split = split.get();
     shared.split_segments = static_cast<uint16_t>(spec.split_wanted.size());
     shared.counts_missed = bool(q_counter);
