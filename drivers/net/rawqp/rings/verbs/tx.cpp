@@ -167,17 +167,31 @@ Burst<eth_tx_burst_t> tx_burst(const TxSpec& spec) {
                    size_t{inlining} << 3 | size_t{work_requests} << 4];
 }
 
+namespace {
+/// Frees what completions tell of until `limit` segments were freed, up to an error: of that one,
+/// `fail` is called while it is looked at.
+template <class Fail> void take_completions(VerbsTxRing& ring, uint32_t limit, Fail fail) {
+    ibv_poll_cq_attr attributes{};
+    if (ibv_start_poll(ring.cq, &attributes) != 0) return;
+    const uint16_t tail = ring.mbufs.tail();
+    uint16_t done = tail;
+    bool good;
+    do {
+        good = ring.cq->status == IBV_WC_SUCCESS;
+        if (!good) [[unlikely]]
+            break;
+        done = end_of(ring.cq->wr_id);
+    } while (static_cast<uint16_t>(done - tail) < limit && ibv_next_poll(ring.cq) == 0);
+    free_until(ring, done);
+    if (!good) [[unlikely]]
+        fail();
+    ibv_end_poll(ring.cq);
+}
+} // namespace
+
 /// libmlx5 leaves nothing to take: it clears a CQ of what is a QP's when that is reset.
 void take_sent(VerbsTxRing& ring) {
-    ibv_poll_cq_attr attributes{};
-    if (ring.faulty || ibv_start_poll(ring.cq, &attributes) != 0) return;
-    uint16_t done = ring.mbufs.tail();
-    do {
-        if (ring.cq->status != IBV_WC_SUCCESS) break;
-        done = end_of(ring.cq->wr_id);
-    } while (ibv_next_poll(ring.cq) == 0);
-    ibv_end_poll(ring.cq);
-    free_until(ring, done);
+    if (!ring.faulty) take_completions(ring, UINT32_MAX, [] {});
 }
 
 void rewind(VerbsTxRing& ring) {
@@ -196,23 +210,8 @@ void drain(VerbsTxRing& ring) {
 bool reap(VerbsTxRing& ring, uint32_t limit) {
     if (ring.faulty) [[unlikely]]
         return recover(ring);
-    ibv_poll_cq_attr attributes{};
-    if (ibv_start_poll(ring.cq, &attributes) != 0) return true;
-    const uint16_t tail = ring.mbufs.tail();
-    uint16_t done = tail;
-    do {
-        if (ring.cq->status != IBV_WC_SUCCESS) [[unlikely]] {
-            free_until(ring, done);
-            note_error(ring);
-            break;
-        }
-        done = end_of(ring.cq->wr_id);
-    } while (static_cast<uint16_t>(done - tail) < limit && ibv_next_poll(ring.cq) == 0);
-    ibv_end_poll(ring.cq);
-    if (ring.faulty) [[unlikely]]
-        return recover(ring);
-    free_until(ring, done);
-    return true;
+    take_completions(ring, limit, [&] { note_error(ring); });
+    return !ring.faulty || recover(ring);
 }
 
 } // namespace rawqp::verbsrings
