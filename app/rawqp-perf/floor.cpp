@@ -42,13 +42,7 @@ void Floor::map_rx(const VerbsQueue& verbs, FloorRx& queue) {
     queue.wqes = static_cast<mlx5::WqeDataSeg*>(rwq.buf);
     queue.mbufs = RingArray<rte_mbuf*>(rwq.wqe_cnt, socket_);
     check(-rte_pktmbuf_alloc_bulk(pool(), queue.mbufs.data(), rwq.wqe_cnt), "Rx mbufs");
-    for (uint32_t i = 0; i < rwq.wqe_cnt; ++i)
-        queue.wqes[i] = {.byte_count = uint32_t{RTE_MBUF_DEFAULT_DATAROOM},
-                         .lkey = lkey_,
-                         .addr = uint64_t{fresh_data(queue.mbufs[i])}};
-    queue.producer = static_cast<uint16_t>(rwq.wqe_cnt);
-    __atomic_store_n(&queue.doorbell->receive.raw, __builtin_bswap32(queue.producer),
-                     __ATOMIC_RELEASE);
+    queue.post_all(lkey_);
 }
 
 void Floor::map_tx(const VerbsQueue& verbs, FloorTx& queue) {

@@ -6,15 +6,15 @@
 #include <algorithm>
 #include <atomic>
 #include <bit>
-#include <emmintrin.h>
+#include <cstring>
+#include <immintrin.h>
 #include <stdexcept>
-#include <tmmintrin.h>
 
 namespace perf {
 
 FloorAhead FloorAhead::best(Distance distance) {
     if (distance == Distance::cold) return {.rx = 8, .tx = 8, .claim = {}};
-    return {.rx = 32, .tx = 0, .claim = 0};
+    return {.rx = 64, .tx = 0, .claim = {}};
 }
 
 void FloorCompletions::map(const mlx5dv_cq& cq) {
@@ -32,29 +32,78 @@ inline const mlx5::Cqe* FloorCompletions::peek() const {
     return there ? &cqe : nullptr;
 }
 
+void FloorRx::post_all(uint32_t lkey) {
+    if (!__builtin_cpu_supports("avx2"))
+        throw std::runtime_error("floor: this CPU lacks AVX2, by which the floor stores");
+    for (uint32_t i = 0; i <= mask; ++i)
+        wqes[i] = {.byte_count = uint32_t{RTE_MBUF_DEFAULT_DATAROOM},
+                   .lkey = lkey,
+                   .addr = uint64_t{fresh_data(mbufs[i])}};
+    std::memcpy(&wqe_head, wqes, sizeof(wqe_head));
+    producer = static_cast<uint16_t>(mask + 1);
+    __atomic_store_n(&doorbell->receive.raw, __builtin_bswap32(producer), __ATOMIC_RELEASE);
+}
+
 namespace {
 
 constexpr uint32_t kWqesPerLine = RTE_CACHE_LINE_SIZE / sizeof(mlx5::WqeDataSeg);
+constexpr uint32_t kHeadSegments = 2; // of an eMPW WQE, before its data segments
+
+/// A new mbuf's WQE. `head`: what precedes the address, the same in all.
+inline __m128i wqe_of(uint64_t head, const rte_mbuf* mbuf) {
+    return _mm_set_epi64x(static_cast<int64_t>(__builtin_bswap64(fresh_data(mbuf))),
+                          static_cast<int64_t>(head));
+}
+
+[[gnu::target("avx2")]] inline void write_two_wqes(const FloorRx& queue, uint32_t slot) {
+    rte_mbuf* const* const mbufs = &queue.mbufs[slot];
+    _mm256_store_si256(
+        reinterpret_cast<__m256i*>(&queue.wqes[slot]),
+        _mm256_set_m128i(wqe_of(queue.wqe_head, mbufs[1]), wqe_of(queue.wqe_head, mbufs[0])));
+}
+
+/// WQEs of new mbufs in the slots from `first` on, whole. Stores that begin a line come first: the
+/// CPU then waits for several lines at once, and the others find lines that it owns.
+[[gnu::target("avx2")]] inline void write_wqes(const FloorRx& queue, uint32_t first,
+                                               uint32_t count) {
+    const uint32_t end = first + count;
+    const auto one = [&queue](uint32_t index) {
+        const uint32_t slot = index & queue.mask;
+        _mm_store_si128(reinterpret_cast<__m128i*>(&queue.wqes[slot]),
+                        wqe_of(queue.wqe_head, queue.mbufs[slot]));
+    };
+    for (; first % kWqesPerLine != 0 && first != end; ++first)
+        one(first);
+    const uint32_t whole = (end - first) & ~(kWqesPerLine - 1);
+    for (uint32_t i = 0; i < whole; i += kWqesPerLine)
+        write_two_wqes(queue, (first + i) & queue.mask);
+    for (uint32_t i = 2; i < whole; i += kWqesPerLine)
+        write_two_wqes(queue, (first + i) & queue.mask);
+    for (first += whole; first != end; ++first)
+        one(first);
+}
 
 template <bool kFetch>
-uint16_t receive(FloorRx& queue, std::vector<rte_mbuf*>& stack, const FloorAhead& distances,
-                 rte_mbuf** mbufs, uint16_t count) {
-    // Fields of the mbuf's first line: the rearm word pair, then type, lengths, VLAN and hash.
+[[gnu::target("avx2")]] uint16_t receive(FloorRx& queue, std::vector<rte_mbuf*>& stack,
+                                         const FloorAhead& distances, rte_mbuf** mbufs,
+                                         uint16_t count) {
+    // 32 bytes of the mbuf's first line: the rearm word pair, then type, lengths, VLAN and hash.
     const __m128i rearm =
         _mm_set_epi64x(0, RTE_PKTMBUF_HEADROOM | 1ll << 16 | 1ll << 32 | int64_t{0xffff} << 48);
+    static_assert(offsetof(rte_mbuf, rx_descriptor_fields1) ==
+                  offsetof(rte_mbuf, rearm_data) + sizeof(rearm));
     // From CQE bytes 32..47 the big-endian byte count to pkt_len and data_len.
     const __m128i lengths =
         _mm_setr_epi8(-1, -1, -1, -1, 15, 14, -1, -1, 15, 14, -1, -1, -1, -1, -1, -1);
     FloorCompletions cq = queue.cq; // in registers
     const uint32_t mask = queue.mask;
     rte_mbuf** const slots = queue.mbufs.data();
-    mlx5::WqeDataSeg* const wqes = queue.wqes;
     count = static_cast<uint16_t>(std::min<size_t>(count, stack.size()));
     const uint32_t first = cq.consumer;
     const uint32_t ahead = distances.rx;
     if (distances.claim)
         for (uint32_t i = 0; i < count; i += kWqesPerLine)
-            claim_line(&wqes[(first + *distances.claim + i) & mask]);
+            claim_line(&queue.wqes[(first + *distances.claim + i) & mask]);
     uint16_t got = 0;
     for (; got < count; ++got, ++cq.consumer) {
         const mlx5::Cqe* const cqe = cq.peek();
@@ -62,21 +111,18 @@ uint16_t receive(FloorRx& queue, std::vector<rte_mbuf*>& stack, const FloorAhead
         const uint32_t slot = cq.consumer & mask;
         rte_mbuf* const mbuf = slots[slot];
         if constexpr (kFetch) {
-            __builtin_prefetch(slots[(slot + ahead) & mask], 1);
+            claim_line(slots[(slot + ahead) & mask]);
             __builtin_prefetch(&cq.cqes[(cq.consumer + ahead) & cq.mask]);
         }
         mbufs[got] = mbuf;
-        _mm_storeu_si128(reinterpret_cast<__m128i*>(&mbuf->rearm_data), rearm);
         const __m128i words = _mm_loadu_si128(reinterpret_cast<const __m128i*>(&cqe->srqn_uidx));
-        _mm_storeu_si128(reinterpret_cast<__m128i*>(&mbuf->rx_descriptor_fields1),
-                         _mm_shuffle_epi8(words, lengths));
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(&mbuf->rearm_data),
+                            _mm256_set_m128i(_mm_shuffle_epi8(words, lengths), rearm));
     }
     rte_mbuf* const* fresh = stack.data() + stack.size();
     for (uint32_t i = 0; i < got; ++i)
         slots[(first + i) & mask] = *--fresh;
-    for (uint32_t i = 0; i < got; ++i)
-        wqes[(first + i) & mask].addr.raw =
-            __builtin_bswap64(fresh_data(slots[(first + i) & mask]));
+    write_wqes(queue, first, got);
     stack.resize(stack.size() - got);
     queue.cq.consumer = cq.consumer;
     queue.producer = static_cast<uint16_t>(queue.producer + got);
@@ -110,16 +156,56 @@ uint16_t receive(FloorRx& queue, std::vector<rte_mbuf*>& stack, const FloorAhead
     }
 }
 
+inline __m128i segment_of(const rte_mbuf& mbuf, uint64_t lkey) {
+    const uint64_t address = reinterpret_cast<uint64_t>(mbuf.buf_addr) + mbuf.data_off;
+    const uint64_t head = lkey | __builtin_bswap32(mbuf.data_len);
+    return _mm_set_epi64x(static_cast<int64_t>(__builtin_bswap64(address)),
+                          static_cast<int64_t>(head));
+}
+
+/// Where a data segment of the next WQE is. Behind an even one is the next, also at the ring's end.
+inline void* segment_at(const FloorTx& queue, uint32_t index) {
+    const uint32_t segments = (queue.mask + 1) * kWqesPerLine;
+    const uint32_t segment = queue.producer * kWqesPerLine + kHeadSegments + index;
+    return queue.wqes + (segment & (segments - 1)) * sizeof(mlx5::WqeDataSeg);
+}
+
+[[gnu::target("avx2")]] inline void write_two(const FloorTx& queue, rte_mbuf** mbufs,
+                                              uint32_t index, uint64_t lkey) {
+    _mm256_store_si256(
+        static_cast<__m256i*>(segment_at(queue, index)),
+        _mm256_set_m128i(segment_of(*mbufs[index + 1], lkey), segment_of(*mbufs[index], lkey)));
+}
+
+/// The data segments of a WQE. Stores that begin a line come first: the CPU then waits for several
+/// lines at once, and the others find lines that it owns.
 template <bool kFetch>
-uint16_t send(FloorTx& queue, std::vector<rte_mbuf*>& stack, const FloorAhead& distances,
-              rte_mbuf** mbufs, uint16_t count) {
+[[gnu::target("avx2")]] inline void write_segments(const FloorTx& queue, rte_mbuf** mbufs,
+                                                   uint32_t count, uint32_t ahead) {
+    const uint64_t lkey = uint64_t{__builtin_bswap32(queue.lkey)} << 32;
+    for (uint32_t i = 2; i + 1 < count; i += 4) {
+        if constexpr (kFetch)
+            for (uint32_t next = i - 2 + ahead; next < std::min(i + 2 + ahead, count); ++next)
+                __builtin_prefetch(mbufs[next]);
+        write_two(queue, mbufs, i, lkey);
+    }
+    for (uint32_t i = 0; i + 1 < count; i += 4)
+        write_two(queue, mbufs, i, lkey);
+    if (count % 2 != 0)
+        _mm_store_si128(static_cast<__m128i*>(segment_at(queue, count - 1)),
+                        segment_of(*mbufs[count - 1], lkey));
+}
+
+template <bool kFetch>
+[[gnu::target("avx2")]] uint16_t send(FloorTx& queue, std::vector<rte_mbuf*>& stack,
+                                      const FloorAhead& distances, rte_mbuf** mbufs,
+                                      uint16_t count) {
     recycle(queue, stack);
     const uint32_t slot_mask = queue.mbuf_mask;
     const auto used = static_cast<uint16_t>(queue.sent - queue.freed);
     count = std::min(count, static_cast<uint16_t>(queue.mbuf_mask + 1 - used));
-    const uint64_t lkey = uint64_t{__builtin_bswap32(queue.lkey)} << 32;
+    if (count == 0) return 0;
     rte_mbuf** const slots = queue.mbufs.data();
-    uint32_t sent = queue.sent; // in a register: what is stored below might alias the queue
     if (distances.claim)
         for (uint32_t i = *distances.claim; i < *distances.claim + count + 2u; i += kWqesPerLine)
             claim_line(queue.wqes +
@@ -128,43 +214,29 @@ uint16_t send(FloorTx& queue, std::vector<rte_mbuf*>& stack, const FloorAhead& d
     if constexpr (kFetch)
         for (uint32_t i = 0; i < ahead; ++i)
             __builtin_prefetch(mbufs[i]);
-    for (uint32_t i = 0; i < count; ++i)
-        slots[sent++ & slot_mask] = mbufs[i];
-    sent = queue.sent;
-    uint16_t done = 0;
     volatile uint64_t* control_word = nullptr;
-    while (done < count) {
+    for (uint16_t done = 0; done < count;) {
         const auto packets = static_cast<uint16_t>(
             std::min<uint32_t>(count - done, mlx5::kMaxWqeSegments - 3)); // ds is 6 bits
-        const uint32_t segments = 2u + packets;
+        const uint32_t segments = kHeadSegments + packets;
+        write_segments<kFetch>(queue, mbufs + done, packets, ahead);
         uint8_t* const wqe = queue.wqes + (queue.producer & queue.mask) * mlx5::kWqebb;
-        uint8_t* const end = queue.wqes + (queue.mask + 1) * mlx5::kWqebb;
         // The last word of the control segment asks for a completion.
         const auto qp_segments =
             static_cast<int>(__builtin_bswap32(queue.qp_number << 8 | segments));
         const auto opcode = static_cast<int>(__builtin_bswap32(
             uint32_t{queue.producer} << 8 | static_cast<uint32_t>(mlx5::WqeOpcode::enhanced_mpw)));
-        auto* to = reinterpret_cast<__m128i*>(wqe);
-        _mm_store_si128(to++, _mm_setr_epi32(opcode, qp_segments, mlx5::kCqUpdate << 24, 0));
-        _mm_store_si128(to++, _mm_setzero_si128());
-        for (uint16_t i = 0; i < packets; ++i) {
-            if (to == reinterpret_cast<__m128i*>(end)) to = reinterpret_cast<__m128i*>(queue.wqes);
-            const rte_mbuf* const mbuf = mbufs[done + i];
-            if constexpr (kFetch)
-                if (done + i + ahead < count) __builtin_prefetch(mbufs[done + i + ahead]);
-            ++sent;
-            const uint64_t address = reinterpret_cast<uint64_t>(mbuf->buf_addr) + mbuf->data_off;
-            const uint64_t head = lkey | __builtin_bswap32(mbuf->data_len);
-            _mm_store_si128(to++, _mm_set_epi64x(static_cast<int64_t>(__builtin_bswap64(address)),
-                                                 static_cast<int64_t>(head)));
-        }
+        _mm256_store_si256(
+            reinterpret_cast<__m256i*>(wqe),
+            _mm256_setr_epi32(opcode, qp_segments, mlx5::kCqUpdate << 24, 0, 0, 0, 0, 0));
         control_word = reinterpret_cast<volatile uint64_t*>(wqe);
-        queue.ends[queue.producer & queue.mask] = static_cast<uint16_t>(sent);
+        for (uint16_t i = 0; i < packets; ++i)
+            slots[(queue.sent + i) & slot_mask] = mbufs[done + i];
+        queue.sent = static_cast<uint16_t>(queue.sent + packets);
+        queue.ends[queue.producer & queue.mask] = queue.sent;
         queue.producer = static_cast<uint16_t>(queue.producer + (segments + 3) / 4);
         done = static_cast<uint16_t>(done + packets);
     }
-    if (control_word == nullptr) return 0;
-    queue.sent = static_cast<uint16_t>(sent);
     std::atomic_thread_fence(std::memory_order_release);
     __atomic_store_n(&queue.doorbell->send.raw, __builtin_bswap32(queue.producer),
                      __ATOMIC_RELEASE);

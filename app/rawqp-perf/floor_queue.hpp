@@ -36,10 +36,15 @@ struct FloorCompletions {
 struct alignas(RTE_CACHE_LINE_SIZE) FloorRx {
     FloorCompletions cq;
     mlx5::WqeDataSeg* wqes = nullptr;
+    uint64_t wqe_head = 0; ///< what precedes the address, the same in all WQEs
     mlx5::QueueDoorbell* doorbell = nullptr;
     uint32_t mask = 0;
     uint16_t producer = 0;
     RingArray<rte_mbuf*> mbufs; ///< of each WQE
+
+    /// Writes the WQEs of all mbufs and tells the device of them. Throws where the CPU is too old
+    /// for the floor.
+    void post_all(uint32_t lkey);
 };
 struct alignas(RTE_CACHE_LINE_SIZE) FloorTx {
     FloorCompletions cq;

@@ -77,12 +77,7 @@ void RateFloor::map(uint16_t descriptors) {
     tx_.mbufs = RingArray<rte_mbuf*>(descriptors, socket_);
     tx_.ends = RingArray<uint16_t>(wqebbs, socket_);
     if (rte_pktmbuf_alloc_bulk(pool(), rx_.mbufs.data(), descriptors) != 0) throw std::bad_alloc();
-    for (uint32_t i = 0; i < descriptors; ++i)
-        rx_.wqes[i] = {.byte_count = uint32_t{RTE_MBUF_DEFAULT_DATAROOM},
-                       .lkey = 1u,
-                       .addr = uint64_t{fresh_data(rx_.mbufs[i])}};
-    rx_.producer = static_cast<uint16_t>(descriptors);
-    records.rx.receive = uint32_t{rx_.producer};
+    rx_.post_all(1);
     stack_.resize(2 * descriptors);
     if (rte_pktmbuf_alloc_bulk(pool(), stack_.data(), 2 * descriptors) != 0) throw std::bad_alloc();
 }
