@@ -17,6 +17,27 @@ namespace rawqp::test {
 constexpr uint16_t kQueues = 2;
 constexpr uint16_t kDescriptors = 64;
 
+/// Calls `handler` for such events as long as it lives. ethdev keeps handlers when a port is closed
+/// and calls them for the next one at its place; of closed ports it forgets them for RTE_ETH_ALL
+/// only.
+class EventHandler {
+  public:
+    EventHandler(rte_eth_event_type event, rte_eth_dev_cb_fn handler, void* argument)
+        : event_(event), handler_(handler), argument_(argument) {
+        EXPECT_EQ(rte_eth_dev_callback_register(RTE_ETH_ALL, event_, handler_, argument_), 0);
+    }
+    ~EventHandler() {
+        EXPECT_EQ(rte_eth_dev_callback_unregister(RTE_ETH_ALL, event_, handler_, argument_), 0);
+    }
+    EventHandler(const EventHandler&) = delete;
+    EventHandler& operator=(const EventHandler&) = delete;
+
+  private:
+    rte_eth_event_type event_;
+    rte_eth_dev_cb_fn handler_;
+    void* argument_;
+};
+
 class PortTest : public test_eal::EalTest {
   protected:
     void TearDown() override {

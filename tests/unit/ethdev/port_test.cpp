@@ -339,8 +339,8 @@ TEST_F(PortTest, LinkAndRemovalEvents) {
         ++*static_cast<std::atomic<int>*>(counter);
         return 0;
     };
-    rte_eth_dev_callback_register(id(), RTE_ETH_EVENT_INTR_LSC, count, &link_changes);
-    rte_eth_dev_callback_register(id(), RTE_ETH_EVENT_INTR_RMV, count, &removals);
+    const EventHandler on_link(RTE_ETH_EVENT_INTR_LSC, count, &link_changes);
+    const EventHandler on_removal(RTE_ETH_EVENT_INTR_RMV, count, &removals);
     const auto wait_for = [](const std::atomic<int>& counter, int value) {
         for (int i = 0; i < 2000 && counter < value; ++i)
             std::this_thread::sleep_for(std::chrono::milliseconds(1));

@@ -33,7 +33,7 @@ TEST_F(PortTest, IsClosedWhileItsApplicationIsTold) {
         of.answered = rte_eth_stats_get(port, &stats) == 0;
         return 0;
     };
-    rte_eth_dev_callback_register(id(), RTE_ETH_EVENT_INTR_RMV, ask, &handler);
+    const EventHandler on_removal(RTE_ETH_EVENT_INTR_RMV, ask, &handler);
     ASSERT_EQ(rte_eth_dev_stop(id()), 0);
     ibv_async_event fatal{};
     fatal.event_type = IBV_EVENT_DEVICE_FATAL;
