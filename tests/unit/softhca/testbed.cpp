@@ -103,7 +103,8 @@ const mlx5::Cqe* TestCq::poll() {
         ring.data() + size_t{slot} * cqe_size_ + cqe_size_ - sizeof(mlx5::Cqe));
     const uint8_t op_own = __atomic_load_n(&cqe->op_own, __ATOMIC_ACQUIRE); // a thread writes it
     const bool mine = (op_own & mlx5::kOwnerMask) == ((consumer >> log_entries_) & 1);
-    if (!mine || opcode(*cqe) == mlx5::CqeOpcode::invalid) return nullptr;
+    const auto opcode = static_cast<mlx5::CqeOpcode>(op_own >> 4);
+    if (!mine || opcode == mlx5::CqeOpcode::invalid) return nullptr;
     consumer++;
     return cqe;
 }
