@@ -31,7 +31,7 @@ Color FlowPath::meter(const Metering& metering, const Packet& packet) {
     if (colors && colored < colors->size()) return (*colors)[colored++];
     auto known = std::ranges::find(metered, meter, &Metered::meter);
     if (known == metered.end()) known = metered.insert(known, {meter, *meter});
-    const Color color = known->after.run(packet, metering.before, now);
+    const Color color = known->other.run(packet, metering.before, now);
     if (colors) {
         colors->push_back(color);
         colored++;

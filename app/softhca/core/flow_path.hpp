@@ -81,10 +81,10 @@ struct FlowPath {
     std::vector<Stop> stops;
     std::vector<const Packet*> sent; ///< of what is sent: the copies that leave
     std::vector<Count> counts;
-    /// Meters on its way, and what they are once it has gone there.
+    /// Meters on its way, and what they are once it has gone there; when charged, what they were.
     struct Metered {
         Meter* meter;
-        Meter after;
+        Meter other;
     };
     std::vector<Metered> metered;
     /// One after the other, the colors that meters tell. Of a packet that has begun to leave, those
@@ -136,23 +136,24 @@ struct FlowPath {
     }
     [[nodiscard]] Color meter(const Metering& metering, const Packet& packet);
     /// The packet has gone that way.
-    void count() {
-        for (const Count& one : counts) {
+    void count() const {
+        for (const Count& one : counts)
             one.counter->count(one.bytes);
-        }
-        charge();
     }
-    /// It has begun to go that way.
-    void charge() {
-        for (const Metered& one : metered)
-            *one.meter = one.after;
-        metered.clear();
-    }
+    /// It goes that way: before it does, as it may be received, and be metered again, at once.
+    void charge() { swap_meters(); }
+    /// It did not, and nothing has been metered since.
+    void take_back() { swap_meters(); }
 
   private:
     /// Entries in ICM that lead back to themselves may change a packet again and again, and each
     /// time takes a copy of it that stays.
     static constexpr uint32_t kMaxRewritten = 512;
+
+    void swap_meters() {
+        for (Metered& one : metered)
+            std::swap(*one.meter, one.other);
+    }
 
     std::vector<std::unique_ptr<RewrittenPacket>> rewritten_;
     uint32_t rewritten_used_ = 0;

@@ -207,6 +207,7 @@ bool Receiver<R, W>::is_expected(std::span<const iovec> pieces, uint32_t bytes) 
 }
 
 template <Rings R, class W> void Receiver<R, W>::deliver(FlowPath& path) {
+    path.charge();
     path.count();
     for (const FlowPath::Stop& stop : path.stops)
         place(stop);

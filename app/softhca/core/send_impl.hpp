@@ -211,10 +211,11 @@ bool Sender<R, W>::send_steered(std::span<const iovec> pieces, uint32_t bytes, c
     const Packet packet(pieces, bytes, {.reg_a = origin.metadata, .source_sqn = origin.sqn});
     if (progress.serial == 0) progress.serial = ++steered_;
     receiver_.steer_sent(packet, progress, path_);
+    path_.charge();
     for (; progress.copies < path_.sent.size(); progress.copies++) {
         const Packet& copy = *path_.sent[progress.copies];
         if (transmit(copy.pieces(), copy.bytes(), origin.domain, progress.looped)) continue;
-        if (progress.begun()) path_.charge();
+        if (!progress.begun()) path_.take_back();
         return false;
     }
     progress.clear();

@@ -105,6 +105,29 @@ TEST_F(MetersTest, WhatIsSentIsMeteredOnce) {
     EXPECT_EQ((*device->query_meters(meters))[0].committed_tokens(), 128u);
 }
 
+TEST_F(MetersTest, WhatIsReceivedAsItIsSentIsMeteredTwice) {
+    device->set_loopback({.unicast = true, .multicast = true});
+    const Number first = table(0, true);
+    ASSERT_TRUE(device->set_flow_table_root(first, FlowRoot::transmit));
+    const Number meters = pairs(packets_only(3));
+    ASSERT_TRUE(device->set_flow_entry(
+        first, 0,
+        {.group = groups[first], .metering = {{.pair = meters, .reg_c = 2}}, .send = true}));
+    ASSERT_TRUE(lead(root, {{.pair = meters, .reg_c = 2}}, colors_table(1, 2)));
+    const Bytes frame = frames::build({.dst = {0x01, 0x00, 0x5e, 0, 0, 1}});
+    Wqe wqe(mlx5::WqeOpcode::send);
+    wqe.eth();
+    sq.post(wqe.data(lkey, put(0, frame), static_cast<uint32_t>(frame.size())));
+    sq.ring_doorbell();
+    wire->room = 0; // that it waits for after its loopback
+    run();
+    EXPECT_EQ(counts(), (Counts{0, 0, 1}));
+    wire->room = 1;
+    run();
+    EXPECT_EQ(wire->sent, std::vector<Bytes>{frame});
+    EXPECT_EQ((*device->query_meters(meters))[0].committed_tokens(), 128u);
+}
+
 /// Two copies leave of green packets, of others one: the color stays the same while some wait.
 TEST_F(MetersTest, WhatHasLeftInPartKeepsItsColor) {
     const Number first = table(0, true), colors = table(1, true), copied = table(5, true),
