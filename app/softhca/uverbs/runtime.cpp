@@ -20,6 +20,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <unistd.h>
+#include <utility>
 
 namespace softhca::uverbs {
 namespace {
@@ -106,9 +107,12 @@ Result<core::Device*> Runtime::start(Port& port) {
     if (core::Device* const device = port.device.load()) return device;
     fault_signals::take_over();
     if (auto opened = open_devices(opened_together(port)); !opened) {
-        say(opened.error().what);
+        // libmlx5 tries again at once, without DevX.
+        if (std::exchange(port.why_not, opened.error().what) != opened.error().what)
+            say(port.why_not);
         return tl::unexpected(opened.error());
     }
+    port.why_not.clear();
     if (!control_) start_control();
     started.store(this, std::memory_order_release);
     return port.device.load();

@@ -48,6 +48,7 @@ struct Port {
     size_t index;
     /// Null until the process opens this device; never changes afterwards.
     std::atomic<core::Device*> device{nullptr};
+    std::string why_not; ///< the last attempt failed, as was said; guarded as attempts are
     Netdev netdev;
     CommandFaults faults; ///< commands that are to fail
     ClockPage clock;
