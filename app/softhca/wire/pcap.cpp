@@ -22,6 +22,7 @@ struct LibPcap {
     decltype(&::pcap_close) close;
     decltype(&::pcap_datalink) datalink;
     decltype(&::pcap_next_ex) next_ex;
+    decltype(&::pcap_file) file;
     decltype(&::pcap_geterr) geterr;
     decltype(&::pcap_dump_open) dump_open;
     decltype(&::pcap_dump) dump;
@@ -46,6 +47,7 @@ Result<LibPcap> load_libpcap() {
     find(lib.close, "pcap_close");
     find(lib.datalink, "pcap_datalink");
     find(lib.next_ex, "pcap_next_ex");
+    find(lib.file, "pcap_file");
     find(lib.geterr, "pcap_geterr");
     find(lib.dump_open, "pcap_dump_open");
     find(lib.dump, "pcap_dump");
@@ -75,6 +77,7 @@ class PcapWire final : public Wire {
         if (lib_.datalink(in_) != DLT_EN10MB)
             return fail(EINVAL, "wire pcap: {} holds no Ethernet frames (its link type is {})",
                         path, lib_.datalink(in_));
+        playing_ = path;
         return {};
     }
 
@@ -114,13 +117,25 @@ class PcapWire final : public Wire {
     }
 
   private:
+    void complain(long position) const {
+        const std::string where = position < 0 ? "" : fmt::format(", at byte {}", position);
+        const std::string line = fmt::format(
+            "softhca: wire pcap: {} is damaged from frame {} on{} ({}); the frames before were "
+            "played\n",
+            playing_, played_ + 1, where, lib_.geterr(in_));
+        std::fputs(line.c_str(), stderr);
+    }
+
     void read_next() {
         pcap_pkthdr* header = nullptr;
         const u_char* data = nullptr;
-        if (lib_.next_ex(in_, &header, &data) != 1) { // the end, or a damaged file
+        const long position = std::ftell(lib_.file(in_)); // -1: of a pipe
+        if (const int status = lib_.next_ex(in_, &header, &data); status != 1) {
+            if (status != PCAP_ERROR_BREAK) complain(position); // that is the end
             lib_.close(std::exchange(in_, nullptr));
             return;
         }
+        played_++;
         const auto length = std::min<uint32_t>(header->caplen, kMaxFrame);
         std::memcpy(received_.data(), data, length);
         current_ = {received_.data(), pad_received(received_.data(), length)};
@@ -131,6 +146,8 @@ class PcapWire final : public Wire {
     pcap_t* format_ = nullptr; ///< says what the records of out_ are
     pcap_dumper_t* out_ = nullptr;
     bool started_ = false;
+    std::string playing_; ///< the file that in_ reads
+    uint64_t played_ = 0; ///< frames of it
     std::span<const std::byte> current_;
     std::array<std::byte, kMaxFrame> received_;
     std::array<std::byte, kMaxFrame> sent_;

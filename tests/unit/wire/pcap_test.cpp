@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "tests/unit/wire/traffic.hpp"
 
+#include <algorithm>
 #include <csignal>
 #include <filesystem>
+#include <fmt/format.h>
 #include <fstream>
 #include <sys/resource.h>
 
@@ -93,15 +95,39 @@ TEST_F(PcapWireTest, RecordsWhatIsSent) {
 }
 
 TEST_F(PcapWireTest, DamagedFileEndsThere) {
-    write_capture({60, 60});
-    std::ofstream(in_, std::ios::binary | std::ios::app) << "half a record";
+    const PcapRecordHeader absurd{.captured = 0x7fffffff, .length = 60};
+    for (const std::string& rest :
+         {std::string("half a record"), std::string("a header, and of it "),
+          std::string(reinterpret_cast<const char*>(&absurd), sizeof absurd)}) {
+        write_capture({60, 60});
+        std::ofstream(in_, std::ios::binary | std::ios::app) << rest;
+        const auto wire = open("pcap:" + in_);
+        wire->start();
+        testing::internal::CaptureStderr();
+        for (int i = 0; i < 2; ++i) {
+            ASSERT_EQ(wire->peek().size(), 60u);
+            wire->pop();
+        }
+        EXPECT_TRUE(wire->peek().empty());
+        EXPECT_TRUE(wire->peek().empty());
+        const std::string said = testing::internal::GetCapturedStderr();
+        EXPECT_EQ(std::ranges::count(said, '\n'), 1) << said;
+        const size_t whole = 24 + 2 * (16 + 60);
+        const auto wanted = fmt::format(
+            "softhca: wire pcap: {} is damaged from frame 3 on, at byte {} (", in_, whole);
+        EXPECT_TRUE(said.starts_with(wanted)) << said;
+    }
+}
+
+TEST_F(PcapWireTest, AWholeFileEndsWithoutAWord) {
+    write_capture({60});
     const auto wire = open("pcap:" + in_);
     wire->start();
-    for (int i = 0; i < 2; ++i) {
-        ASSERT_EQ(wire->peek().size(), 60u);
+    testing::internal::CaptureStderr();
+    wire->pop();
+    while (!wire->peek().empty())
         wire->pop();
-    }
-    EXPECT_TRUE(wire->peek().empty());
+    EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
 }
 
 TEST_F(PcapWireTest, UnusableFilesAreErrors) {
