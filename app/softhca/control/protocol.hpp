@@ -30,8 +30,8 @@ namespace softhca::control {
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
     if (path.size() >= sizeof address.sun_path)
-        return fail(ENAMETOOLONG,
-                    "{}: too long for a socket; set XDG_RUNTIME_DIR to a shorter path", path);
+        return fail(ENAMETOOLONG, "{}: too long for a socket; use a path of at most {} bytes", path,
+                    sizeof address.sun_path - 1);
     std::memcpy(address.sun_path, path.data(), path.size());
     return address;
 }

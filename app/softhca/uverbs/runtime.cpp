@@ -170,7 +170,11 @@ void Runtime::start_control() {
         control::socket_path(config_.runtime_dir, getpid()), *engine_,
         {{kCensusCommand, [this](const auto&) { return describe_process(*this); }}}, faults_of,
         Fd(open(alive.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC)));
-    if (!control) return say(control.error().what + " (softhca stat will not see this program)");
+    if (!control)
+        return say(fmt::format(
+            "{} (softhca stat will not see this program){}", control.error().what,
+            control.error().code == ENAMETOOLONG ? "; XDG_RUNTIME_DIR can name another place"
+                                                 : ""));
     control_ = std::move(*control);
     std::atexit([] {
         // Takes the socket away. The devices go on: what runs after this may still wait for them,

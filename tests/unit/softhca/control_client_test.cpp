@@ -66,6 +66,13 @@ TEST_F(ControlClient, WaitsForAProgramThatHasMuchToDo) {
     program.join();
 }
 
+TEST_F(ControlClient, ATooLongPathIsTheUsersOwn) {
+    const auto session = Session::open({.pid = 0, .socket = "/" + std::string(107, 'a')});
+    ASSERT_FALSE(session);
+    EXPECT_TRUE(session.error().what.ends_with("use a path of at most 107 bytes"))
+        << session.error().what;
+}
+
 TEST_F(ControlClient, GivesUpOnAProgramThatIsStopped) {
     const pid_t program = fork();
     if (program == 0) {
