@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "app/rawqp-doctor/options.hpp"
+#include "common/decimal.hpp"
 
 #include <CLI/CLI.hpp>
 
@@ -37,7 +38,7 @@ std::optional<Options> parse_options(int argc, char** argv, int& status) {
         app.add_option("--device", options.device, "RDMA device, as ibv_devices names it");
     app.add_option("--iface", options.iface, "network interface beside the device")
         ->excludes(device);
-    app.add_option("--port", options.port, "port of the device (1)")->check(CLI::Range(1, 255));
+    app.add_option("--port", options.port, "port of the device (1)")->transform(decimal(1, 255));
     app.add_option("--program", options.program,
                    "the DPDK program, whose file capabilities count as well as one's own")
         ->check(CLI::ExistingFile);
@@ -47,7 +48,7 @@ std::optional<Options> parse_options(int argc, char** argv, int& status) {
                    "device arguments, as device=mlx5_0,txq_mpw=0: are they right?");
     app.add_option("--watch", options.watch_seconds,
                    "looks at counters for as many seconds: what drops packets, and why")
-        ->check(CLI::Range(1, 3600));
+        ->transform(decimal(1, 3600));
     app.add_flag("--json", options.json, "for programs");
     try {
         app.parse(argc, argv);

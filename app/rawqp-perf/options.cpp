@@ -2,6 +2,7 @@
 #include "app/rawqp-perf/options.hpp"
 
 #include "app/rawqp-perf/dpdk.hpp"
+#include "common/decimal.hpp"
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -148,10 +149,10 @@ std::optional<Options> parse_options(int argc, char** argv, int& status) {
     app.add_option("--size", options.sizes, "frame sizes with FCS, or imix (64)")->delimiter(',');
     app.add_option("--burst", options.bursts, "packets per call (32)")
         ->delimiter(',')
-        ->check(CLI::Range(1, 512));
+        ->transform(decimal(1, 512));
     app.add_option("--queues", options.queues, "queues in each direction (1)")
         ->delimiter(',')
-        ->check(CLI::Range(1, 1024));
+        ->transform(decimal(1, 1024));
     app.add_option("--fast-free", options.fast_free, "Tx offload: on, off or both (on)")
         ->delimiter(',')
         ->check(on_off);
@@ -160,28 +161,30 @@ std::optional<Options> parse_options(int argc, char** argv, int& status) {
                    " tags), mark (by a flow rule)")
         ->delimiter(',')
         ->check(CLI::IsMember({"checksum", "rss", "vlan", "mark"}));
-    app.add_option("--descriptors", options.descriptors, "of each ring (1024)");
+    app.add_option("--descriptors", options.descriptors, "of each ring (1024)")
+        ->transform(decimal(1, UINT16_MAX));
     app.add_option("--round", options.round, "timed packets in a round (512)")
-        ->check(CLI::Range(1, UINT16_MAX));
+        ->transform(decimal(1, UINT16_MAX));
     app.add_option("--warm-up", options.warm_up, "packets before those (64)")
-        ->check(CLI::Range(0, UINT16_MAX));
+        ->transform(decimal(0, UINT16_MAX));
     app.add_option("--rounds", options.rounds, "rounds of each subject in a pass (64)")
-        ->check(CLI::Range(1, 1'000'000));
+        ->transform(decimal(1, 1'000'000));
     app.add_option("--passes", options.passes, "how often all is measured (9)")
-        ->check(CLI::Range(1, 1'000'000));
+        ->transform(decimal(1, 1'000'000));
     app.add_option("--seconds", options.seconds, "of a rate measure (1)")
         ->check(CLI::Range(0.001, 86400.0));
     app.add_option("--packets", options.packets, "of a latency measure (2000)")
-        ->check(CLI::Range(1, 100'000'000));
+        ->transform(decimal(1, 100'000'000));
     app.add_option("--rules", options.rules, "of a measure of flow rules (1000)")
-        ->check(CLI::Range(1, 10'000'000));
+        ->transform(decimal(1, 10'000'000));
     std::string distance = "near";
     app.add_option("--distance", distance, "of rx, tx and forward, see below (near)")
         ->check(CLI::IsMember({"near", "far", "cold"}));
     std::string pages = "huge";
     app.add_option("--pages", pages, "that packets and rings are on: huge, 4k (huge)")
         ->check(CLI::IsMember({"huge", "4k"}));
-    app.add_option("--device-cpu", options.device_cpu, "where a software device's thread runs");
+    app.add_option("--device-cpu", options.device_cpu, "where a software device's thread runs")
+        ->transform(decimal(0, 4095));
     app.add_option("--to", options.to,
                    "destination MAC of rate and latency frames (the port's; it is promiscuous)");
     app.add_option(

@@ -163,6 +163,7 @@ def test_first_packet(start_softhca: StartSoftHca, build: Build, tmp_path: Path)
       for option in ("--round", "--rounds", "--passes", "--seconds", "--packets", "--rules")),
     (["--subject", "x=0", "--seconds", "-1"], "--seconds: Value -1 not in range"),
     (["--subject", "x=0", "--round", "4294967264"], "--round: Value 4294967264 not in range"),
+    (["--subject", "x=0", "--burst", "0513"], "--burst: Value 513 not in range"),
     (["--subject", "x=0", "--distance", "far"], "--device-cpu"),
     (["--subject", "x=0", "--pages", "1g"], "--pages"),
     (["--subject", "x=floor:0,claim=some"], "not a count"),

@@ -48,6 +48,8 @@ def test_help_of_the_subcommands(launcher: Launcher) -> None:
         (["--port", "wire=loop,mtu=9000,wire=sink", "--", "true"], "wire=: given twice"),
         (["--threads", "none", "--", "true"], "--threads"),
         (["--cpus", "4095", "--", "true"], "--cpus 4095: softhca may not run there"),
+        (["--cpus", "04095", "--", "true"], "--cpus 4095: softhca may not run there"),
+        (["--threads", "065", "--", "true"], "65 not in range 1 to 64"),
         (["--config", "/nonexistent.json", "--", "true"], "/nonexistent.json"),
         (["--config", "/dev/null", "--", "true"], "/dev/null: not valid JSON"),
         (["--config", "/", "--", "true"], "Is a directory"),

@@ -2,6 +2,7 @@
 #include "app/softhca/launcher/options.hpp"
 
 #include "app/softhca/wire/spec.hpp"
+#include "common/decimal.hpp"
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -153,7 +154,7 @@ constexpr int kLastPid = 1 << 22; // of any Linux; 0 would mean all programs
 CLI::Option* declare_pid(CLI::App& command, pid_t& pid, const std::string& what) {
     return command.add_option("--pid", pid, what)
         ->type_name("PID")
-        ->check(CLI::Range(1, kLastPid).description(""));
+        ->transform(decimal(1, kLastPid).description(""));
 }
 
 void declare_where(CLI::App& command, Where& where) {
@@ -170,7 +171,7 @@ void declare_looks(CLI::App& app, Arguments& arguments) {
     const auto add_count = [](CLI::App& command, uint64_t& count) {
         command.add_option("--count", count, "so many packets (default: until interrupted)")
             ->type_name("N")
-            ->check(CLI::Range(int64_t{1}, kMostPackets).description(""));
+            ->transform(decimal(int64_t{1}, kMostPackets).description(""));
     };
     CLI::App* trace = app.add_subcommand(
         "trace", "tells in words how packets go through a running device, and why");
@@ -196,12 +197,12 @@ void declare(CLI::App& app, Arguments& arguments) {
         ->allow_extra_args(false);
     app.add_option("--threads", arguments.threads, "device threads (default: 1)")
         ->type_name("N")
-        ->check(CLI::Range(1, 64));
+        ->transform(decimal(1, 64));
     app.add_option("--cpus", arguments.cpus, "CPUs of the device threads, as 0,1 (default: any)")
         ->type_name("N,...")
         ->delimiter(',')
         ->allow_extra_args(false)
-        ->check(CLI::Range(0, 4095));
+        ->transform(decimal(0, 4095));
     app.add_option("--config", arguments.config_file,
                    "JSON file: ports, threads, cpus, enforce; options given here win")
         ->type_name("FILE");
