@@ -46,6 +46,8 @@ def test_help_of_the_subcommands(launcher: Launcher) -> None:
         (["--port", "device=a", "--port", "device=a", "--", "true"], "device=a: used twice"),
         (["--port", "wire=tap:a", "--port", "wire=tap:a:plain", "--", "true"], "netdev=a: used twice"),
         (["--port", "wire=loop,mtu=9000,wire=sink", "--", "true"], "wire=: given twice"),
+        (["--port", "wire=pair:a", "--port", "wire=pair:b", "--", "true"], "wire=pair:a: given to 1 port;"),
+        (["--port", "wire=pair:a"] * 3 + ["--", "true"], "wire=pair:a: given to 3 ports;"),
         (["--threads", "none", "--", "true"], "--threads"),
         (["--cpus", "4095", "--", "true"], "--cpus 4095: softhca may not run there"),
         (["--cpus", "04095", "--", "true"], "--cpus 4095: softhca may not run there"),

@@ -116,6 +116,19 @@ int usage_error(const std::string& what) {
     return kExitUsage;
 }
 
+/// A cable has two ends, and both are here.
+Result<void> check_pairs(const Config& config) {
+    for (const PortConfig& port : config.ports) {
+        if (!port.wire.starts_with("pair:")) continue;
+        const auto ends = std::ranges::count(config.ports, port.wire, &PortConfig::wire);
+        if (ends != 2)
+            return fail(EINVAL,
+                        "wire={}: given to {} port{}; a pair connects two ports of a softhca",
+                        port.wire, ends, ends == 1 ? "" : "s");
+    }
+    return {};
+}
+
 Result<Config> make_config(const CLI::App& app, const Arguments& arguments) {
     Config config;
     if (!arguments.config_file.empty()) {
@@ -142,6 +155,7 @@ Result<Config> make_config(const CLI::App& app, const Arguments& arguments) {
             return tl::unexpected(spec.error());
         port.wire = wire::with_absolute_paths(port.wire);
     }
+    if (auto done = check_pairs(config); !done) return tl::unexpected(done.error());
     if (auto done = complete(config); !done) return tl::unexpected(done.error());
     return config;
 }
