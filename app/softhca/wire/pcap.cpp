@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <dlfcn.h>
+#include <filesystem>
 #include <pcap/pcap.h>
 #include <sys/time.h>
 
@@ -159,6 +160,11 @@ OpenedWire open_pcap(const PcapSpec& spec) {
     const auto lib = load_libpcap();
     if (!lib) return tl::unexpected(lib.error());
     auto wire = std::make_unique<PcapWire>(*lib);
+    if (std::error_code none; std::filesystem::equivalent(spec.in, spec.out, none))
+        return fail(EINVAL,
+                    "wire pcap: {} is the file {} that it plays, and would be overwritten; give "
+                    "another OUT",
+                    spec.out, spec.in);
     if (!spec.in.empty())
         if (auto opened = wire->play(spec.in); !opened) return tl::unexpected(opened.error());
     if (!spec.out.empty())

@@ -139,6 +139,15 @@ TEST_F(PcapWireTest, UnusableFilesAreErrors) {
     EXPECT_NE(error_of("pcap:" + in_).find("no Ethernet frames"), std::string::npos);
 }
 
+TEST_F(PcapWireTest, WhatIsPlayedIsNotOverwritten) {
+    write_capture({60});
+    const auto bytes = std::filesystem::file_size(in_);
+    std::filesystem::create_symlink(in_, out_);
+    for (const std::string& same : {folder_ + "/./in.pcap", out_})
+        EXPECT_NE(error_of("pcap:" + in_ + "," + same).find("overwritten"), std::string::npos);
+    EXPECT_EQ(std::filesystem::file_size(in_), bytes);
+}
+
 TEST_F(PcapWireTest, WhatCannotBeRecordedIsLost) {
     EXPECT_NE(error_of("pcap:,/dev/full").find("/dev/full"), std::string::npos);
     const auto wire = open("pcap:," + out_);
