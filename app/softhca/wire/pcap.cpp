@@ -4,14 +4,18 @@
 // libpcap is loaded when it is needed: this code lives in a library that is preloaded into every
 // program under softhca, and libpcap would bring libdbus and more into each of them.
 #include "app/softhca/wire/frame.hpp"
+#include "app/softhca/wire/own_fd.hpp"
 #include "app/softhca/wire/wires.hpp"
 
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <filesystem>
 #include <pcap/pcap.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <sys/time.h>
 
 namespace softhca::wire {
@@ -83,6 +87,7 @@ class PcapWire final : public Wire {
     }
 
     Result<void> record(const std::string& path) {
+        if (auto locked = lock(path); !locked) return locked; // before the file is emptied
         format_ = lib_.open_dead(DLT_EN10MB, kMaxFrame);
         out_ = format_ ? lib_.dump_open(format_, path.c_str()) : nullptr;
         if (!out_)
@@ -118,6 +123,19 @@ class PcapWire final : public Wire {
     }
 
   private:
+    Result<void> lock(const std::string& path) {
+        Fd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666));
+        struct stat status {};
+        const bool regular = file && fstat(file.get(), &status) == 0 && S_ISREG(status.st_mode);
+        if (regular && flock(file.get(), LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK)
+            return fail(EBUSY,
+                        "wire pcap: another port or process records to {}; give each port its own "
+                        "file, and start a softhca for each process",
+                        path);
+        lock_ = std::move(file); // a FIFO's reader sees no end before the file is opened again
+        return {};
+    }
+
     void complain(long position) const {
         const std::string where = position < 0 ? "" : fmt::format(", at byte {}", position);
         const std::string line = fmt::format(
@@ -146,6 +164,7 @@ class PcapWire final : public Wire {
     pcap_t* in_ = nullptr;
     pcap_t* format_ = nullptr; ///< says what the records of out_ are
     pcap_dumper_t* out_ = nullptr;
+    OwnFd lock_; ///< held as long as out_ is written to
     bool started_ = false;
     std::string playing_; ///< the file that in_ reads
     uint64_t played_ = 0; ///< frames of it

@@ -148,6 +148,20 @@ TEST_F(PcapWireTest, WhatIsPlayedIsNotOverwritten) {
     EXPECT_EQ(std::filesystem::file_size(in_), bytes);
 }
 
+TEST_F(PcapWireTest, AFileHasOneRecorderAtATime) {
+    {
+        const auto wire = open("pcap:," + out_);
+        ASSERT_TRUE(send_numbered(*wire, 0, 3));
+        wire->flush();
+        const auto bytes = std::filesystem::file_size(out_);
+        EXPECT_NE(error_of("pcap:," + out_).find("another port or process"), std::string::npos);
+        EXPECT_EQ(std::filesystem::file_size(out_), bytes);
+        const auto one = open("pcap:,/dev/null"), other = open("pcap:,/dev/null");
+    }
+    const auto wire = open("pcap:," + out_);
+    EXPECT_EQ(std::filesystem::file_size(out_), sizeof(PcapFileHeader));
+}
+
 TEST_F(PcapWireTest, WhatCannotBeRecordedIsLost) {
     EXPECT_NE(error_of("pcap:,/dev/full").find("/dev/full"), std::string::npos);
     const auto wire = open("pcap:," + out_);
