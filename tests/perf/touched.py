@@ -34,7 +34,8 @@ STEP = struct.Struct(f"{len(REGISTERS)}Q")
 BY_DEVICE = ("CQE", "WQE", "doorbell record")  # lines that it, too, reads or writes
 
 # What a loop without a driver is known by, and what of them is the driver's part.
-LOOPS = re.compile(r"perf::(VerbsLoop::(rx|tx)[<(]|(receive|send)\(perf::Floor[RT]x&)")
+LOOPS = re.compile(r"perf::(VerbsLoop::(rx|tx)[<(]|"
+                   r"(\(anonymous namespace\)::)?(receive|send)(<\w+>)?\(perf::Floor[RT]x&)")
 # Of the line that is touched, in this order.
 KINDS = ("CQE", "WQE", "pointer array", "mbuf line 0", "mbuf line 1", "packet", "doorbell record",
          "doorbell register", "queue state", "mempool cache", "mempool", "globals", "other")  # other: mostly the array that a burst is given
