@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Faults on request: they look as real ones do, hit what they name, and pass.
 #include "app/softhca/core/requests.hpp"
+#include "tests/unit/softhca/refusal.hpp"
 #include "tests/unit/softhca/testbed.hpp"
 
 namespace testbed {
@@ -107,14 +108,14 @@ TEST_F(Faults, AFullCqTakesTheQueueThatCompletesThere) {
 }
 
 TEST_F(Faults, WhatIsNotThereCannotBreak) {
-    EXPECT_EQ(device->inject_error(0xabcdef, CompletionError::flushed).error(),
+    EXPECT_EQ(refusal(device->inject_error(0xabcdef, CompletionError::flushed)),
               Status::bad_resource);
-    EXPECT_EQ(device->inject_error(tx_cq.number, CompletionError::flushed).error(),
+    EXPECT_EQ(refusal(device->inject_error(tx_cq.number, CompletionError::flushed)),
               Status::bad_resource);
-    EXPECT_EQ(device->inject_fatal(0xabcdef).error(), Status::bad_resource);
-    EXPECT_EQ(device->inject_overrun(sq.number).error(), Status::bad_resource);
+    EXPECT_EQ(refusal(device->inject_fatal(0xabcdef)), Status::bad_resource);
+    EXPECT_EQ(refusal(device->inject_overrun(sq.number)), Status::bad_resource);
     ASSERT_TRUE(device->modify_sq(sq.number, QueueState::reset));
-    EXPECT_EQ(device->inject_fatal(sq.number).error(), Status::bad_state);
+    EXPECT_EQ(refusal(device->inject_fatal(sq.number)), Status::bad_state);
 }
 
 TEST_F(Faults, ADeadDeviceTellsOnceAndDoesNothing) {

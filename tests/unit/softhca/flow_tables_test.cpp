@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Flow tables: which entry wins, goto and miss, copies, tags, counters, and what is refused.
 #include "app/softhca/core/flow_tables.hpp"
+#include "tests/unit/softhca/refusal.hpp"
 #include "tests/unit/softhca/testbed.hpp"
 
 namespace {
@@ -169,24 +170,24 @@ TEST_F(FlowTablesTest, EntriesThatKnowNoLevelsLeadAnywhereInTheirDirection) {
     receive(frames::build(Spec{}));
     EXPECT_EQ(device->counters().drop_no_match, 1u);
     const Number sends = *device->create_flow_table({.level = 1, .log_size = 0, .sends = true});
-    EXPECT_EQ(device->set_flow_entry(root, 0, {.group = all, .tables = {sends}, .any_level = true})
-                  .error(),
+    EXPECT_EQ(refusal(device->set_flow_entry(root, 0,
+                                             {.group = all, .tables = {sends}, .any_level = true})),
               Status::bad_parameter);
 }
 
 TEST_F(FlowTablesTest, LoopsOverlapsAndEqualEntriesAreRefused) {
     const Number lower = *device->create_flow_table({.level = 0, .log_size = 0});
     const Number all = group(root, 0, 2, {});
-    EXPECT_EQ(device->set_flow_entry(root, 0, {.group = all, .tables = {root}}).error(),
+    EXPECT_EQ(refusal(device->set_flow_entry(root, 0, {.group = all, .tables = {root}})),
               Status::bad_parameter);
-    EXPECT_EQ(device->set_flow_entry(root, 0, {.group = all, .tables = {lower}}).error(),
+    EXPECT_EQ(refusal(device->set_flow_entry(root, 0, {.group = all, .tables = {lower}})),
               Status::bad_parameter);
-    EXPECT_EQ(device->set_flow_table_miss(root, lower).error(), Status::bad_parameter);
-    EXPECT_EQ(device->create_flow_group(root, {.first = 1, .last = 3}).error(),
+    EXPECT_EQ(refusal(device->set_flow_table_miss(root, lower)), Status::bad_parameter);
+    EXPECT_EQ(refusal(device->create_flow_group(root, {.first = 1, .last = 3})),
               Status::bad_parameter);
-    EXPECT_EQ(device->create_flow_group(root, {.first = 15, .last = 16}).error(),
+    EXPECT_EQ(refusal(device->create_flow_group(root, {.first = 15, .last = 16})),
               Status::bad_parameter);
-    EXPECT_EQ(device->set_flow_entry(root, 1, {.group = all, .tirs = {0xfffff}}).error(),
+    EXPECT_EQ(refusal(device->set_flow_entry(root, 1, {.group = all, .tirs = {0xfffff}})),
               Status::bad_resource);
 }
 
@@ -196,11 +197,11 @@ TEST_F(FlowTablesTest, WhatIsInUseStays) {
     const Number all = group(root, 0, 1, {});
     ASSERT_TRUE(device->set_flow_entry(
         root, 0, {.group = all, .tirs = {first_tir}, .tables = {next}, .counters = {counter}}));
-    EXPECT_EQ(device->destroy_tir(first_tir).error(), Status::busy);
-    EXPECT_EQ(device->destroy_flow_table(next).error(), Status::busy);
-    EXPECT_EQ(device->destroy_flow_counters(counter).error(), Status::busy);
-    EXPECT_EQ(device->destroy_flow_group(root, all).error(), Status::busy);
-    EXPECT_EQ(device->destroy_flow_table(root).error(), Status::busy);
+    EXPECT_EQ(refusal(device->destroy_tir(first_tir)), Status::busy);
+    EXPECT_EQ(refusal(device->destroy_flow_table(next)), Status::busy);
+    EXPECT_EQ(refusal(device->destroy_flow_counters(counter)), Status::busy);
+    EXPECT_EQ(refusal(device->destroy_flow_group(root, all)), Status::busy);
+    EXPECT_EQ(refusal(device->destroy_flow_table(root)), Status::busy);
     ASSERT_TRUE(device->delete_flow_entry(root, 0));
     ASSERT_TRUE(device->destroy_flow_group(root, all));
     EXPECT_TRUE(device->destroy_flow_table(next));
@@ -227,7 +228,7 @@ TEST_F(FlowTablesTest, ATirMayChangeUnderItsEntries) {
         device->set_flow_entry(root, 0, {.group = group(root, 0, 1, {}), .tirs = {first_tir}}));
     TirAttr attr;
     attr.rqn = 0xfffff;
-    EXPECT_EQ(device->modify_tir(first_tir, attr).error(), Status::bad_resource);
+    EXPECT_EQ(refusal(device->modify_tir(first_tir, attr)), Status::bad_resource);
     attr.rqn = second_rq.number;
     ASSERT_TRUE(device->modify_tir(first_tir, attr));
     post_buffers(second_rq, 1);

@@ -3,6 +3,7 @@
 // bounded, and what has no room is counted.
 #include "app/softhca/core/hairpin.hpp"
 #include "tests/unit/softhca/collector.hpp"
+#include "tests/unit/softhca/refusal.hpp"
 #include "tests/unit/softhca/testbed.hpp"
 
 #include <atomic>
@@ -220,24 +221,24 @@ TEST_F(Hairpin, ABrokenQueueStopsUntilItIsReset) {
     EXPECT_TRUE(listener.saw(AsyncEvent::rq_fatal));
     arrive(1);
     EXPECT_EQ(device->counters().drop_queue_not_ready, 1u);
-    EXPECT_EQ(device->inject_error(rqn, CompletionError::flushed).error(), Status::unsupported);
-    EXPECT_EQ(device->inject_error(sqn, CompletionError::flushed).error(), Status::unsupported);
+    EXPECT_EQ(refusal(device->inject_error(rqn, CompletionError::flushed)), Status::unsupported);
+    EXPECT_EQ(refusal(device->inject_error(sqn, CompletionError::flushed)), Status::unsupported);
 }
 
 TEST_F(Hairpin, OnlyHairpinsOfNobodyElseArePeers) {
     using enum QueueState;
-    EXPECT_EQ(device->modify_sq(sqn, ready).error(), Status::bad_resource);
-    EXPECT_EQ(device->modify_rq(rqn, ready, 0xfffff).error(), Status::bad_resource);
-    EXPECT_EQ(device->modify_sq(sqn, ready, sqn).error(), Status::bad_resource);
-    EXPECT_EQ(device->modify_sq(sqn, ready, rq.number).error(), Status::bad_parameter);
-    EXPECT_EQ(device->modify_rq(rqn, ready, sq.number).error(), Status::bad_parameter);
+    EXPECT_EQ(refusal(device->modify_sq(sqn, ready)), Status::bad_resource);
+    EXPECT_EQ(refusal(device->modify_rq(rqn, ready, 0xfffff)), Status::bad_resource);
+    EXPECT_EQ(refusal(device->modify_sq(sqn, ready, sqn)), Status::bad_resource);
+    EXPECT_EQ(refusal(device->modify_sq(sqn, ready, rq.number)), Status::bad_parameter);
+    EXPECT_EQ(refusal(device->modify_rq(rqn, ready, sq.number)), Status::bad_parameter);
     EXPECT_EQ(*device->query_sq(sqn), reset);
     EXPECT_EQ(*device->query_rq(rqn), reset);
     pair_up();
-    EXPECT_EQ(device->modify_sq(make_sq(kSmall), ready, rqn).error(), Status::busy);
-    EXPECT_EQ(device->modify_rq(make_rq(kSmall), ready, sqn).error(), Status::busy);
-    EXPECT_EQ(device->destroy_rq(rqn).error(), Status::busy) << "a TIR leads there";
-    EXPECT_EQ(device->pace_sq_requests(sqn, 1000).error(), Status::bad_parameter);
+    EXPECT_EQ(refusal(device->modify_sq(make_sq(kSmall), ready, rqn)), Status::busy);
+    EXPECT_EQ(refusal(device->modify_rq(make_rq(kSmall), ready, sqn)), Status::busy);
+    EXPECT_EQ(refusal(device->destroy_rq(rqn)), Status::busy) << "a TIR leads there";
+    EXPECT_EQ(refusal(device->pace_sq_requests(sqn, 1000)), Status::bad_parameter);
 }
 
 TEST_F(Hairpin, AfterAResetTheyMayHaveOtherPeers) {
@@ -270,7 +271,7 @@ TEST_F(Hairpin, AnSqThatGoesIsForgottenByWhoNamesIt) {
     const Number another = make_sq(kSmall);
     ASSERT_TRUE(device->modify_rq(rqn, QueueState::reset));
     ASSERT_TRUE(device->modify_rq(rqn, QueueState::ready, another));
-    EXPECT_EQ(device->modify_sq(another, QueueState::ready, rqn).error(), Status::busy)
+    EXPECT_EQ(refusal(device->modify_sq(another, QueueState::ready, rqn)), Status::busy)
         << "the former one has not left";
     ASSERT_TRUE(device->destroy_sq(sqn));
     ASSERT_TRUE(device->modify_sq(another, QueueState::ready, rqn));
@@ -523,21 +524,21 @@ TEST_F(HairpinBetweenDevices, QueuesOfOneNumberAreNotTheSame) {
     const Number twin = make_there();
     ASSERT_EQ(twin, sqn);
     ASSERT_TRUE(device->modify_rq(rqn, QueueState::ready, {twin, second.device.get()}));
-    EXPECT_EQ(device->modify_sq(sqn, QueueState::ready, rqn).error(), Status::busy);
+    EXPECT_EQ(refusal(device->modify_sq(sqn, QueueState::ready, rqn)), Status::busy);
     EXPECT_TRUE(second.device->modify_sq(twin, QueueState::ready, {rqn, device.get()}));
 }
 
 TEST_F(HairpinBetweenDevices, OnlyHairpinsOfNobodyElseArePeers) {
     using enum QueueState;
     Device* const other = second.device.get();
-    EXPECT_EQ(device->modify_rq(rqn, ready, {0xfffff, other}).error(), Status::bad_resource);
-    EXPECT_EQ(device->modify_sq(sqn, ready, {0xfffff, other}).error(), Status::bad_resource);
-    EXPECT_EQ(other->modify_sq(there, ready, {rq.number, device.get()}).error(),
+    EXPECT_EQ(refusal(device->modify_rq(rqn, ready, {0xfffff, other})), Status::bad_resource);
+    EXPECT_EQ(refusal(device->modify_sq(sqn, ready, {0xfffff, other})), Status::bad_resource);
+    EXPECT_EQ(refusal(other->modify_sq(there, ready, {rq.number, device.get()})),
               Status::bad_parameter);
     pair_devices();
-    EXPECT_EQ(other->modify_sq(make_there(), ready, {rqn, device.get()}).error(), Status::busy);
-    EXPECT_EQ(device->modify_rq(make_rq(kSmall), ready, {there, other}).error(), Status::busy);
-    EXPECT_EQ(device->modify_sq(sqn, ready, rqn).error(), Status::busy);
+    EXPECT_EQ(refusal(other->modify_sq(make_there(), ready, {rqn, device.get()})), Status::busy);
+    EXPECT_EQ(refusal(device->modify_rq(make_rq(kSmall), ready, {there, other})), Status::busy);
+    EXPECT_EQ(refusal(device->modify_sq(sqn, ready, rqn)), Status::busy);
 }
 
 TEST_F(HairpinBetweenDevices, OneThatGoesLeavesTheOther) {

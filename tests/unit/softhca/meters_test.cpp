@@ -2,6 +2,7 @@
 // Meters as objects, and entries that color packets by them.
 #include "tests/unit/softhca/collector.hpp"
 #include "tests/unit/softhca/meters.hpp"
+#include "tests/unit/softhca/refusal.hpp"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -193,10 +194,10 @@ TEST_F(MetersTest, Refusals) {
     EXPECT_EQ(make(pd, 1, {.committed = {.rate_exponent = 32}}), Status::bad_parameter);
     EXPECT_EQ(make(pd, 1, {.excess = {.size_exponent = 32}}), Status::bad_parameter);
     const Number meters = pairs({}), next = table(1);
-    EXPECT_EQ(lead(root, {{.pair = meters + 1}}, next).error(), Status::bad_resource);
-    EXPECT_EQ(lead(root, {{.pair = meters, .meter = 2}}, next).error(), Status::bad_parameter);
-    EXPECT_EQ(lead(root, {{.pair = meters, .reg_c = 8}}, next).error(), Status::bad_parameter);
-    EXPECT_EQ(device->query_meters(meters + 1).error(), Status::bad_resource);
+    EXPECT_EQ(refusal(lead(root, {{.pair = meters + 1}}, next)), Status::bad_resource);
+    EXPECT_EQ(refusal(lead(root, {{.pair = meters, .meter = 2}}, next)), Status::bad_parameter);
+    EXPECT_EQ(refusal(lead(root, {{.pair = meters, .reg_c = 8}}, next)), Status::bad_parameter);
+    EXPECT_EQ(refusal(device->query_meters(meters + 1)), Status::bad_resource);
     for (uint32_t left = Limits::kMaxMeterPairs - 1; left != 0;) {
         const uint32_t count = std::min(left, Limits::kMaxMeterPairsAtOnce);
         pairs({}, {}, count);
@@ -211,14 +212,14 @@ TEST_F(MetersTest, Refusals) {
 TEST_F(MetersTest, WhatIsInUseStays) {
     const Number own = *device->alloc_pd(), next = table(1);
     const Number first = *device->create_meters({.pd = own, .pairs = 4});
-    EXPECT_EQ(device->dealloc_pd(own).error(), Status::busy);
+    EXPECT_EQ(refusal(device->dealloc_pd(own)), Status::busy);
     ASSERT_TRUE(lead(root, {{.pair = first + 2}}, next));
-    EXPECT_EQ(device->destroy_meters(first).error(), Status::busy);
-    EXPECT_EQ(device->destroy_meters(first + 2).error(), Status::bad_resource) << "all at once";
+    EXPECT_EQ(refusal(device->destroy_meters(first)), Status::busy);
+    EXPECT_EQ(refusal(device->destroy_meters(first + 2)), Status::bad_resource) << "all at once";
     ASSERT_TRUE(device->delete_flow_entry(root, 0));
     ASSERT_TRUE(device->destroy_meters(first));
-    EXPECT_EQ(device->destroy_meters(first).error(), Status::bad_resource);
-    EXPECT_EQ(device->query_meters(first).error(), Status::bad_resource);
+    EXPECT_EQ(refusal(device->destroy_meters(first)), Status::bad_resource);
+    EXPECT_EQ(refusal(device->query_meters(first)), Status::bad_resource);
     ASSERT_TRUE(device->create_meters({.pd = own}));
     device->destroy_all_flow_tables();
     EXPECT_TRUE(device->dealloc_pd(own));

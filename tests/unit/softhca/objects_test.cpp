@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Control calls: what depends on what, what is refused and why.
 #include "app/softhca/core/mkey.hpp"
+#include "tests/unit/softhca/refusal.hpp"
 #include "tests/unit/softhca/testbed.hpp"
 
 #include <malloc.h>
@@ -54,23 +55,23 @@ TEST_F(Objects, InUseMeansBusy) {
     spread.rqt = rqt;
     const Number rss_tir = device->create_tir(spread).value();
 
-    EXPECT_EQ(device->destroy_tir(tir).error(), Status::busy);
-    EXPECT_EQ(device->destroy_rq(rq.number).error(), Status::busy);
-    EXPECT_EQ(device->destroy_rqt(rqt).error(), Status::busy);
-    EXPECT_EQ(device->destroy_cq(rx_cq.number).error(), Status::busy);
-    EXPECT_EQ(device->destroy_cq(tx_cq.number).error(), Status::busy);
-    EXPECT_EQ(device->dealloc_pd(pd).error(), Status::busy);
+    EXPECT_EQ(refusal(device->destroy_tir(tir)), Status::busy);
+    EXPECT_EQ(refusal(device->destroy_rq(rq.number)), Status::busy);
+    EXPECT_EQ(refusal(device->destroy_rqt(rqt)), Status::busy);
+    EXPECT_EQ(refusal(device->destroy_cq(rx_cq.number)), Status::busy);
+    EXPECT_EQ(refusal(device->destroy_cq(tx_cq.number)), Status::busy);
+    EXPECT_EQ(refusal(device->dealloc_pd(pd)), Status::busy);
 
     EXPECT_TRUE(device->destroy_flow(flow));
     EXPECT_TRUE(device->destroy_tir(tir));
-    EXPECT_EQ(device->destroy_rq(rq.number).error(), Status::busy);
+    EXPECT_EQ(refusal(device->destroy_rq(rq.number)), Status::busy);
     EXPECT_TRUE(device->destroy_tir(rss_tir));
     EXPECT_TRUE(device->destroy_rqt(rqt));
     EXPECT_TRUE(device->destroy_rq(rq.number));
     EXPECT_TRUE(device->destroy_cq(rx_cq.number));
     EXPECT_TRUE(device->destroy_sq(sq.number));
     EXPECT_TRUE(device->destroy_cq(tx_cq.number));
-    EXPECT_EQ(device->dealloc_pd(pd).error(), Status::busy);
+    EXPECT_EQ(refusal(device->dealloc_pd(pd)), Status::busy);
     EXPECT_TRUE(device->destroy_mkey(lkey));
     EXPECT_TRUE(device->dealloc_pd(pd));
     const nlohmann::json objects = device->stats()["objects"];
@@ -80,119 +81,119 @@ TEST_F(Objects, InUseMeansBusy) {
 
 TEST_F(Objects, UnknownNumbers) {
     const Number none = 0xfffff0;
-    EXPECT_EQ(device->dealloc_pd(none).error(), Status::bad_resource);
-    EXPECT_EQ(device->destroy_cq(none).error(), Status::bad_resource);
-    EXPECT_EQ(device->destroy_sq(none).error(), Status::bad_resource);
-    EXPECT_EQ(device->destroy_rq(none).error(), Status::bad_resource);
-    EXPECT_EQ(device->destroy_rqt(none).error(), Status::bad_resource);
-    EXPECT_EQ(device->destroy_tir(none).error(), Status::bad_resource);
-    EXPECT_EQ(device->destroy_flow(none).error(), Status::bad_resource);
-    EXPECT_EQ(device->destroy_mkey(none).error(), Status::bad_resource);
-    EXPECT_EQ(device->destroy_mkey(0xffffffff).error(), Status::bad_resource);
-    EXPECT_EQ(device->modify_sq(none, QueueState::ready).error(), Status::bad_resource);
-    EXPECT_EQ(device->modify_rq(none, QueueState::ready).error(), Status::bad_resource);
-    EXPECT_EQ(device->modify_rq_vlan_strip(none, true).error(), Status::bad_resource);
-    EXPECT_EQ(device->query_sq(none).error(), Status::bad_resource);
-    EXPECT_EQ(device->query_rq(none).error(), Status::bad_resource);
-    EXPECT_EQ(device->sq_counters(none).error(), Status::bad_resource);
-    EXPECT_EQ(device->rq_counters(none).error(), Status::bad_resource);
-    EXPECT_EQ(device->modify_rqt(none, {}).error(), Status::bad_resource);
-    EXPECT_EQ(device->destroy_sq(rq.number).error(), Status::bad_resource) << "an RQ is no SQ";
-    EXPECT_EQ(device->destroy_flow(0).error(), Status::bad_resource);
+    EXPECT_EQ(refusal(device->dealloc_pd(none)), Status::bad_resource);
+    EXPECT_EQ(refusal(device->destroy_cq(none)), Status::bad_resource);
+    EXPECT_EQ(refusal(device->destroy_sq(none)), Status::bad_resource);
+    EXPECT_EQ(refusal(device->destroy_rq(none)), Status::bad_resource);
+    EXPECT_EQ(refusal(device->destroy_rqt(none)), Status::bad_resource);
+    EXPECT_EQ(refusal(device->destroy_tir(none)), Status::bad_resource);
+    EXPECT_EQ(refusal(device->destroy_flow(none)), Status::bad_resource);
+    EXPECT_EQ(refusal(device->destroy_mkey(none)), Status::bad_resource);
+    EXPECT_EQ(refusal(device->destroy_mkey(0xffffffff)), Status::bad_resource);
+    EXPECT_EQ(refusal(device->modify_sq(none, QueueState::ready)), Status::bad_resource);
+    EXPECT_EQ(refusal(device->modify_rq(none, QueueState::ready)), Status::bad_resource);
+    EXPECT_EQ(refusal(device->modify_rq_vlan_strip(none, true)), Status::bad_resource);
+    EXPECT_EQ(refusal(device->query_sq(none)), Status::bad_resource);
+    EXPECT_EQ(refusal(device->query_rq(none)), Status::bad_resource);
+    EXPECT_EQ(refusal(device->sq_counters(none)), Status::bad_resource);
+    EXPECT_EQ(refusal(device->rq_counters(none)), Status::bad_resource);
+    EXPECT_EQ(refusal(device->modify_rqt(none, {})), Status::bad_resource);
+    EXPECT_EQ(refusal(device->destroy_sq(rq.number)), Status::bad_resource) << "an RQ is no SQ";
+    EXPECT_EQ(refusal(device->destroy_flow(0)), Status::bad_resource);
 }
 
 TEST_F(Objects, CqAttributes) {
     CqAttr attr = cq_attr();
     attr.log_entries = Limits::kLogMaxCqEntries + 1;
-    EXPECT_EQ(device->create_cq(attr).error(), Status::limit);
+    EXPECT_EQ(refusal(device->create_cq(attr)), Status::limit);
     attr = cq_attr();
     attr.cqe_size = 96;
-    EXPECT_EQ(device->create_cq(attr).error(), Status::bad_parameter);
+    EXPECT_EQ(refusal(device->create_cq(attr)), Status::bad_parameter);
     attr = cq_attr();
     attr.log_entries = 11; // 128 KiB, the ring has 64
-    EXPECT_EQ(device->create_cq(attr).error(), Status::bad_parameter);
+    EXPECT_EQ(refusal(device->create_cq(attr)), Status::bad_parameter);
     attr = cq_attr();
     attr.doorbell = {};
-    EXPECT_EQ(device->create_cq(attr).error(), Status::bad_parameter);
+    EXPECT_EQ(refusal(device->create_cq(attr)), Status::bad_parameter);
     attr = cq_attr();
     attr.ring = DmaArea::contiguous(pages.data() + 8, 4096);
-    EXPECT_EQ(device->create_cq(attr).error(), Status::bad_parameter);
+    EXPECT_EQ(refusal(device->create_cq(attr)), Status::bad_parameter);
     attr = cq_attr();
     attr.ring = DmaArea();
-    EXPECT_EQ(device->create_cq(attr).error(), Status::bad_parameter);
+    EXPECT_EQ(refusal(device->create_cq(attr)), Status::bad_parameter);
 }
 
 TEST_F(Objects, QueueAttributes) {
     SqAttr send = sq_attr();
     send.log_wqebbs = Limits::kLogMaxWqebbs + 1;
-    EXPECT_EQ(device->create_sq(send).error(), Status::limit);
+    EXPECT_EQ(refusal(device->create_sq(send)), Status::limit);
     send = sq_attr();
     send.pd = 0xfffff0;
-    EXPECT_EQ(device->create_sq(send).error(), Status::bad_resource);
+    EXPECT_EQ(refusal(device->create_sq(send)), Status::bad_resource);
     send = sq_attr();
     send.cqn = rq.number;
-    EXPECT_EQ(device->create_sq(send).error(), Status::bad_resource);
+    EXPECT_EQ(refusal(device->create_sq(send)), Status::bad_resource);
     send = sq_attr();
     send.log_wqebbs = 11;
-    EXPECT_EQ(device->create_sq(send).error(), Status::bad_parameter);
+    EXPECT_EQ(refusal(device->create_sq(send)), Status::bad_parameter);
 
     RqAttr receive = rq_attr();
     receive.log_wqes = Limits::kLogMaxRqWqes + 1;
-    EXPECT_EQ(device->create_rq(receive).error(), Status::limit);
+    EXPECT_EQ(refusal(device->create_rq(receive)), Status::limit);
     for (const uint8_t log_bytes : {0, 3, 11, 255}) {
         receive = rq_attr();
         receive.log_wqe_bytes = log_bytes;
-        EXPECT_EQ(device->create_rq(receive).error(), Status::bad_parameter) << int{log_bytes};
+        EXPECT_EQ(refusal(device->create_rq(receive)), Status::bad_parameter) << int{log_bytes};
     }
     receive = rq_attr();
     receive.striding = StridingAttr{.log_strides = 4, .log_stride_bytes = 7};
-    EXPECT_EQ(device->create_rq(receive).error(), Status::bad_parameter)
+    EXPECT_EQ(refusal(device->create_rq(receive)), Status::bad_parameter)
         << "no room for a next segment";
     receive.log_wqe_bytes = 5;
     receive.striding->log_stride_bytes = Limits::kLogMinStrideBytes - 1;
-    EXPECT_EQ(device->create_rq(receive).error(), Status::bad_parameter);
+    EXPECT_EQ(refusal(device->create_rq(receive)), Status::bad_parameter);
     receive.striding->log_stride_bytes = 7;
     receive.striding->log_strides = Limits::kLogMaxStrides + 1;
-    EXPECT_EQ(device->create_rq(receive).error(), Status::bad_parameter);
+    EXPECT_EQ(refusal(device->create_rq(receive)), Status::bad_parameter);
 }
 
 TEST_F(Objects, SpreadAttributes) {
-    EXPECT_EQ(device->create_rqt({}).error(), Status::bad_parameter);
+    EXPECT_EQ(refusal(device->create_rqt({})), Status::bad_parameter);
     const std::vector<Number> three(3, rq.number), many(2 * Limits::kMaxRqtSize, rq.number),
         unknown{rq.number, 0};
-    EXPECT_EQ(device->create_rqt(three).error(), Status::bad_parameter);
-    EXPECT_EQ(device->create_rqt(many).error(), Status::limit);
-    EXPECT_EQ(device->create_rqt(unknown).error(), Status::bad_resource);
+    EXPECT_EQ(refusal(device->create_rqt(three)), Status::bad_parameter);
+    EXPECT_EQ(refusal(device->create_rqt(many)), Status::limit);
+    EXPECT_EQ(refusal(device->create_rqt(unknown)), Status::bad_resource);
     TirAttr tir;
-    EXPECT_EQ(device->create_tir(tir).error(), Status::bad_parameter);
+    EXPECT_EQ(refusal(device->create_tir(tir)), Status::bad_parameter);
     tir.rqn = rq.number;
     tir.rqt = rq.number;
-    EXPECT_EQ(device->create_tir(tir).error(), Status::bad_parameter);
+    EXPECT_EQ(refusal(device->create_tir(tir)), Status::bad_parameter);
     tir.rqn = 0;
-    EXPECT_EQ(device->create_tir(tir).error(), Status::bad_resource);
+    EXPECT_EQ(refusal(device->create_tir(tir)), Status::bad_resource);
 }
 
 TEST_F(Objects, FlowAttributes) {
     FlowAttr flow;
-    EXPECT_EQ(device->create_flow(flow).error(), Status::bad_parameter)
+    EXPECT_EQ(refusal(device->create_flow(flow)), Status::bad_parameter)
         << "neither drop nor destination";
     flow.tirs = {0xfffff0};
-    EXPECT_EQ(device->create_flow(flow).error(), Status::bad_resource);
+    EXPECT_EQ(refusal(device->create_flow(flow)), Status::bad_resource);
     flow.tirs = {direct_tir(rq)};
     flow.drop = true;
-    EXPECT_EQ(device->create_flow(flow).error(), Status::bad_parameter);
+    EXPECT_EQ(refusal(device->create_flow(flow)), Status::bad_parameter);
     flow.drop = false;
     flow.priority = Limits::kMulticastPriority + 1;
-    EXPECT_EQ(device->create_flow(flow).error(), Status::bad_parameter);
+    EXPECT_EQ(refusal(device->create_flow(flow)), Status::bad_parameter);
     flow.priority = 15;
     flow.tag = 0x1000000;
-    EXPECT_EQ(device->create_flow(flow).error(), Status::bad_parameter);
+    EXPECT_EQ(refusal(device->create_flow(flow)), Status::bad_parameter);
     flow.tag = 0xffffff;
     EXPECT_TRUE(device->create_flow(flow));
     // Bits outside the mask are no part of a rule: this one equals the first but for its tag.
     flow.value.outer.dst_port = 99;
     flow.tag = 1;
-    EXPECT_EQ(device->create_flow(flow).error(), Status::exists);
+    EXPECT_EQ(refusal(device->create_flow(flow)), Status::exists);
 }
 
 /// Fronts announce these limits, and pass on what the device says to one object more.
@@ -242,13 +243,14 @@ TEST_F(Objects, KeysThatNoTirHashesByAnyMoreTakeNoMemory) {
 TEST_F(Objects, Mkeys) {
     MkeyAttr attr{
         .pd = pd, .iova = 0, .length = 4096, .memory = DmaArea::contiguous(memory.data(), 4095)};
-    EXPECT_EQ(device->create_mkey(attr).error(), Status::bad_parameter) << "longer than its memory";
+    EXPECT_EQ(refusal(device->create_mkey(attr)), Status::bad_parameter)
+        << "longer than its memory";
     attr.memory = DmaArea::contiguous(memory.data(), 4096);
     attr.iova = ~0ull - 100;
-    EXPECT_EQ(device->create_mkey(attr).error(), Status::bad_parameter) << "wraps around";
+    EXPECT_EQ(refusal(device->create_mkey(attr)), Status::bad_parameter) << "wraps around";
     attr.iova = 0;
     attr.pd = 0xfffff0;
-    EXPECT_EQ(device->create_mkey(attr).error(), Status::bad_resource);
+    EXPECT_EQ(refusal(device->create_mkey(attr)), Status::bad_resource);
     attr.pd = pd;
     // Destroyed keys do not come back soon, and MLX5_INVALID_LKEY never is one.
     std::set<uint32_t> seen{lkey};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Who gets a packet: sniffers, bypass rules, the kernel netdev, leftovers; and pause.
+#include "tests/unit/softhca/refusal.hpp"
 #include "tests/unit/softhca/testbed.hpp"
 
 #include <chrono>
@@ -166,15 +167,15 @@ TEST_F(Pipeline, RulesThatPassOnGetCopies) {
 TEST_F(Pipeline, PassingOnGoesWithNothingElse) {
     FlowAttr attr;
     attr.pass_on = attr.drop = true;
-    EXPECT_EQ(device->create_flow(attr).error(), Status::bad_parameter);
+    EXPECT_EQ(refusal(device->create_flow(attr)), Status::bad_parameter);
     attr.drop = false;
     attr.tirs = {direct_tir(rq)};
     attr.domain = FlowDomain::leftovers;
-    EXPECT_EQ(device->create_flow(attr).error(), Status::bad_parameter);
+    EXPECT_EQ(refusal(device->create_flow(attr)), Status::bad_parameter);
     attr.domain = FlowDomain::bypass;
     ASSERT_TRUE(device->create_flow(attr));
     attr.pass_on = false;
-    EXPECT_EQ(device->create_flow(attr).error(), Status::exists) << "equal, but takes it";
+    EXPECT_EQ(refusal(device->create_flow(attr)), Status::exists) << "equal, but takes it";
 }
 
 TEST_F(Pipeline, RulesCountWhatTheyGet) {
@@ -189,7 +190,7 @@ TEST_F(Pipeline, RulesCountWhatTheyGet) {
     EXPECT_EQ(arrive(frames::kOurMac), 1u);
     EXPECT_EQ(arrive(frames::kPeerMac), 0u);
     EXPECT_EQ(device->query_flow_counter(counter, true)->packets, 1u) << "once, though two name it";
-    EXPECT_EQ(device->destroy_flow_counters(counter).error(), Status::busy);
+    EXPECT_EQ(refusal(device->destroy_flow_counters(counter)), Status::busy);
     ASSERT_TRUE(device->destroy_flow(*taker) && device->destroy_flow(*equal));
     attr.tirs.clear();
     attr.drop = true;
@@ -199,7 +200,7 @@ TEST_F(Pipeline, RulesCountWhatTheyGet) {
     EXPECT_GE(device->query_flow_counter(counter, false)->bytes, 60u);
     ASSERT_TRUE(device->destroy_flow(*drops));
     ASSERT_TRUE(device->destroy_flow_counters(counter));
-    EXPECT_EQ(device->create_flow(attr).error(), Status::bad_resource) << "it is gone";
+    EXPECT_EQ(refusal(device->create_flow(attr)), Status::bad_resource) << "it is gone";
 }
 
 TEST_F(Pipeline, FrameSizeLimits) {

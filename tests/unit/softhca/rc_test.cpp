@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // ICM, and the RC QP that is connected to itself, by which programs write and read it.
 #include "app/softhca/core/icm.hpp"
+#include "tests/unit/softhca/refusal.hpp"
 #include "tests/unit/softhca/testbed.hpp"
 
 #include <cstring>
@@ -136,9 +137,9 @@ TEST_F(RcTest, SendQueuesOfPacketsHaveNoRdma) {
 }
 
 TEST_F(RcTest, IcmIsAlignedToItsSizeAndZeroAgainWhenItWasFreed) {
-    EXPECT_EQ(device->alloc_icm(IcmKind::steering, 3 * 4096).error(), Status::bad_parameter);
-    EXPECT_EQ(device->alloc_icm(IcmKind::steering, 64).error(), Status::bad_parameter);
-    EXPECT_EQ(device->alloc_icm(IcmKind::steering, uint64_t{1} << 40).error(), Status::limit);
+    EXPECT_EQ(refusal(device->alloc_icm(IcmKind::steering, 3 * 4096)), Status::bad_parameter);
+    EXPECT_EQ(refusal(device->alloc_icm(IcmKind::steering, 64)), Status::bad_parameter);
+    EXPECT_EQ(refusal(device->alloc_icm(IcmKind::steering, uint64_t{1} << 40)), Status::limit);
     const uint64_t large = *device->alloc_icm(IcmKind::steering, 1 << 20);
     EXPECT_EQ(large % (1 << 20), 0u);
     const auto area = device->icm_area(large, 1 << 20);
@@ -146,7 +147,7 @@ TEST_F(RcTest, IcmIsAlignedToItsSizeAndZeroAgainWhenItWasFreed) {
     *area->at(5) = std::byte{7};
     EXPECT_FALSE(device->icm_area(large, (1 << 20) + 1)) << "part of nothing allocated";
     ASSERT_TRUE(device->free_icm(large));
-    EXPECT_EQ(device->free_icm(large).error(), Status::bad_resource);
+    EXPECT_EQ(refusal(device->free_icm(large)), Status::bad_resource);
     EXPECT_EQ(*device->alloc_icm(IcmKind::steering, 1 << 20), large);
     EXPECT_EQ(*device->icm_area(large, 8)->at(5), std::byte{0});
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Receive queues that cannot take a packet: empty, faulty, in error, their CQ full.
 #include "app/softhca/core/requests.hpp"
+#include "tests/unit/softhca/refusal.hpp"
 #include "tests/unit/softhca/testbed.hpp"
 
 namespace testbed {
@@ -106,7 +107,7 @@ TEST_F(ReceiveError, TheRestIsFlushedAndTheQueueRecovers) {
     EXPECT_EQ(device->rq_counters(rq.number)->error_cqes, 5u);
     rx_cq.release();
 
-    EXPECT_EQ(device->modify_rq(rq.number, QueueState::ready).error(), Status::bad_state);
+    EXPECT_EQ(refusal(device->modify_rq(rq.number, QueueState::ready)), Status::bad_state);
     ASSERT_TRUE(device->modify_rq(rq.number, QueueState::reset));
     EXPECT_EQ(rq.doorbell.receive, 0u);
     rq.producer = 0;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What rules do to headers: each field set, added to and copied, tunnels and tags on and off. The
 // packets that come out are compared with ones built that way, checksums and all.
+#include "tests/unit/softhca/refusal.hpp"
 #include "tests/unit/softhca/testbed.hpp"
 
 namespace {
@@ -228,8 +229,8 @@ TEST_F(RewriteTest, RegistersReachTheNextTableAndTheCompletion) {
     const mlx5::Cqe& cqe = expect_packet(rx_cq);
     EXPECT_EQ(cqe.metadata, 0x12345678u);
     EXPECT_EQ(packet_of(cqe), frames::build(tcp()));
-    EXPECT_EQ(device->destroy_header_edits(mark).error(), Status::busy);
-    EXPECT_EQ(device->destroy_flow_table(next).error(), Status::busy);
+    EXPECT_EQ(refusal(device->destroy_header_edits(mark)), Status::busy);
+    EXPECT_EQ(refusal(device->destroy_flow_table(next)), Status::busy);
 }
 
 TEST_F(RewriteTest, TunnelsComeOff) {
@@ -321,11 +322,9 @@ TEST_F(RewriteTest, TunnelsOfTheOtherDirectionAndWhatIsNotThereAreRefused) {
     EXPECT_EQ(status(receive, {.reformat = 0xfffff}), Status::bad_resource);
     EXPECT_EQ(status(receive, {.pop_vlans = 3}), Status::bad_parameter);
     EXPECT_TRUE(device->destroy_reformat(on));
-    EXPECT_EQ(device->destroy_reformat(on).error(), Status::bad_resource);
-    EXPECT_EQ(device
-                  ->create_reformat(ReformatKind::l2_to_l2_tunnel,
-                                    frames::view(Bytes(Limits::kMaxReformatBytes + 1)))
-                  .error(),
+    EXPECT_EQ(refusal(device->destroy_reformat(on)), Status::bad_resource);
+    EXPECT_EQ(refusal(device->create_reformat(ReformatKind::l2_to_l2_tunnel,
+                                              frames::view(Bytes(Limits::kMaxReformatBytes + 1)))),
               Status::bad_parameter);
 }
 
@@ -354,7 +353,7 @@ TEST_F(RewriteTest, TablesForWhatIsSent) {
     const Number root = *device->create_flow_table({.level = 0, .log_size = 2, .sends = true});
     const Number next = *device->create_flow_table({.level = 1, .log_size = 2, .sends = true});
     const Number other = *device->create_flow_table({.level = 2, .log_size = 2});
-    EXPECT_EQ(device->set_flow_table_root(root, FlowRoot::receive).error(), Status::bad_parameter);
+    EXPECT_EQ(refusal(device->set_flow_table_root(root, FlowRoot::receive)), Status::bad_parameter);
     ASSERT_TRUE(device->set_flow_table_root(root, FlowRoot::transmit));
     FlowKey mask, value;
     mask.meta.source_sqn = 0xffffff;
@@ -363,9 +362,9 @@ TEST_F(RewriteTest, TablesForWhatIsSent) {
     value.meta.reg_a = 0x5a;
     const Number mine = *device->create_flow_group(root, {.first = 0, .last = 0, .mask = mask});
     const Number all = *device->create_flow_group(next, {.first = 0, .last = 0});
-    EXPECT_EQ(device->set_flow_entry(root, 0, {.group = mine, .tirs = {tir}}).error(),
+    EXPECT_EQ(refusal(device->set_flow_entry(root, 0, {.group = mine, .tirs = {tir}})),
               Status::bad_parameter);
-    EXPECT_EQ(device->set_flow_entry(root, 0, {.group = mine, .tables = {other}}).error(),
+    EXPECT_EQ(refusal(device->set_flow_entry(root, 0, {.group = mine, .tables = {other}})),
               Status::bad_parameter);
     ASSERT_TRUE(device->set_flow_entry(
         root, 0, {.group = mine, .value = value, .tables = {next}, .send = true}));

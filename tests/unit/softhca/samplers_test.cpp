@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Samplers: how many packets are copied, where copies and packets go, and what is refused.
 #include "tests/unit/softhca/collector.hpp"
+#include "tests/unit/softhca/refusal.hpp"
 #include "tests/unit/softhca/testbed.hpp"
 
 #include <algorithm>
@@ -88,7 +89,7 @@ TEST_F(SamplersTest, WhatIsSentIsSampledToo) {
     const Number sampler = *device->create_sampler(
         {.level = 1, .ratio = 1, .copies = copied, .all = rest, .sends = true});
     ASSERT_TRUE(lead(first, sampler));
-    EXPECT_EQ(lead(root, sampler).error(), Status::bad_parameter) << "of the other direction";
+    EXPECT_EQ(refusal(lead(root, sampler)), Status::bad_parameter) << "of the other direction";
     const Bytes frame = frames::build(Spec{});
     Wqe wqe(mlx5::WqeOpcode::send);
     wqe.eth();
@@ -159,13 +160,13 @@ TEST_F(SamplersTest, WhatIsInUseStays) {
     const Number sampler = *device->create_sampler(sampling(3));
     ASSERT_TRUE(device->destroy_flow_group(copies, groups[copies]));
     ASSERT_TRUE(device->destroy_flow_group(all, groups[all]));
-    EXPECT_EQ(device->destroy_flow_table(copies).error(), Status::busy);
-    EXPECT_EQ(device->destroy_flow_table(all).error(), Status::busy);
+    EXPECT_EQ(refusal(device->destroy_flow_table(copies)), Status::busy);
+    EXPECT_EQ(refusal(device->destroy_flow_table(all)), Status::busy);
     ASSERT_TRUE(lead(root, sampler));
-    EXPECT_EQ(device->destroy_sampler(sampler).error(), Status::busy);
+    EXPECT_EQ(refusal(device->destroy_sampler(sampler)), Status::busy);
     ASSERT_TRUE(device->delete_flow_entry(root, 0));
     ASSERT_TRUE(device->destroy_sampler(sampler));
-    EXPECT_EQ(device->destroy_sampler(sampler).error(), Status::bad_resource);
+    EXPECT_EQ(refusal(device->destroy_sampler(sampler)), Status::bad_resource);
     EXPECT_TRUE(device->destroy_flow_table(copies));
     EXPECT_TRUE(device->destroy_flow_table(all));
 }
@@ -210,8 +211,8 @@ TEST_F(SamplersTest, Refusals) {
               std::nullopt);
     const Number sampler = *device->create_sampler(sampling(1));
     const Number above = table(1);
-    EXPECT_EQ(lead(above, sampler).error(), Status::bad_parameter) << "not below it";
-    EXPECT_EQ(lead(root, 0xfffff).error(), Status::bad_resource);
+    EXPECT_EQ(refusal(lead(above, sampler)), Status::bad_parameter) << "not below it";
+    EXPECT_EQ(refusal(lead(root, 0xfffff)), Status::bad_resource);
 }
 
 TEST_F(SamplersTest, AWayRoundEnds) {

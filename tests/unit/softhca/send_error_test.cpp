@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Faulty send WQEs: the right error CQE, the queue in error, the rest flushed, recovery.
 #include "app/softhca/core/requests.hpp"
+#include "tests/unit/softhca/refusal.hpp"
 #include "tests/unit/softhca/testbed.hpp"
 
 namespace testbed {
@@ -226,7 +227,7 @@ TEST_F(SendError, TheRestIsFlushedAndTheQueueRecovers) {
     ASSERT_NE(flushed, nullptr);
     EXPECT_EQ(flushed->wqe_counter, late);
 
-    EXPECT_EQ(device->modify_sq(sq.number, QueueState::ready).error(), Status::bad_state);
+    EXPECT_EQ(refusal(device->modify_sq(sq.number, QueueState::ready)), Status::bad_state);
     ASSERT_TRUE(device->modify_sq(sq.number, QueueState::reset));
     EXPECT_EQ(sq.doorbell.send, 0u);
     ASSERT_TRUE(device->modify_sq(sq.number, QueueState::ready));

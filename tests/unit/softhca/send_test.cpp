@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The SQ executor: what WQEs put on the wire, and what completes.
+#include "tests/unit/softhca/refusal.hpp"
 #include "tests/unit/softhca/testbed.hpp"
 
 #include <chrono>
@@ -377,8 +378,8 @@ TEST_F(Send, PacingKeepsTheRateOfALateDevice) {
 TEST_F(Send, PacingKeepsTheRate) {
     using Clock = std::chrono::steady_clock;
     EXPECT_TRUE(device->pace_sq(sq.number, Limits::kMinRateKbps));
-    EXPECT_EQ(device->pace_sq(sq.number, Limits::kMaxRateKbps + 1).error(), Status::bad_parameter);
-    EXPECT_EQ(device->pace_sq(0xfffff, 1000).error(), Status::bad_resource);
+    EXPECT_EQ(refusal(device->pace_sq(sq.number, Limits::kMaxRateKbps + 1)), Status::bad_parameter);
+    EXPECT_EQ(refusal(device->pace_sq(0xfffff, 1000)), Status::bad_resource);
     const auto begin = Clock::now();
     ASSERT_TRUE(device->pace_sq(sq.number, 10'000));
     for (size_t i = 0; i < 5; i++)

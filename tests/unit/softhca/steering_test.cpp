@@ -4,6 +4,7 @@
 #include "app/softhca/core/packet.hpp"
 #include "app/softhca/core/steering.hpp"
 #include "tests/unit/net/frames.hpp"
+#include "tests/unit/softhca/refusal.hpp"
 
 #include <chrono>
 #include <gtest/gtest.h>
@@ -188,8 +189,8 @@ TEST(Steering, ContradictionsAreRefused) {
     other_tag.tag = 8;
     drop.drop = true;
     ASSERT_TRUE(steering.insert(tagged));
-    EXPECT_EQ(steering.insert(other_tag).error(), Status::exists);
-    EXPECT_EQ(steering.insert(drop).error(), Status::exists);
+    EXPECT_EQ(testbed::refusal(steering.insert(other_tag)), Status::exists);
+    EXPECT_EQ(testbed::refusal(steering.insert(drop)), Status::exists);
     ASSERT_TRUE(steering.insert(untagged));
     EXPECT_EQ(steering.match(FlowDomain::bypass, {})->tirs.size(), 2u);
     Flow again = tagged; // the same destination twice is one copy

@@ -2,6 +2,7 @@
 // What drivers of virtio queues must not do: it ends in an error of that queue, whose owner is
 // told.
 #include "tests/unit/softhca/fault_handler.hpp"
+#include "tests/unit/softhca/refusal.hpp"
 #include "tests/unit/softhca/virtq.hpp"
 
 #include <functional>
@@ -218,7 +219,7 @@ TEST_F(VirtioErrorTest, OnRequest) {
     EXPECT_TRUE(device->inject_fatal(queue));
     EXPECT_EQ(status(queue).state, VirtqState::error);
     EXPECT_TRUE(listener.saw(AsyncEvent::virtq_error));
-    EXPECT_EQ(device->inject_error(queue, CompletionError::local_length).error(),
+    EXPECT_EQ(refusal(device->inject_error(queue, CompletionError::local_length)),
               Status::unsupported);
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Virtio queues: checksums, segmentation, events and counters.
+#include "tests/unit/softhca/refusal.hpp"
 #include "tests/unit/softhca/virtq.hpp"
 
 #include <algorithm>
@@ -132,7 +133,7 @@ TEST_F(VirtioOffloadTest, TheEndOfAChainMayBeAFault) {
          {.flags = virtio::kNeedsChecksum, .gso_type = virtio::kGsoTcp4, .segment_bytes = 500});
     run();
     ring.descriptor(0).flags = 0; // nothing behind the header
-    EXPECT_EQ(device->modify_virtq(queue, VirtqState::suspended).error(), Status::bad_state);
+    EXPECT_EQ(refusal(device->modify_virtq(queue, VirtqState::suspended)), Status::bad_state);
     EXPECT_EQ(status(queue).state, VirtqState::error);
     EXPECT_EQ(status(queue).fault, VirtqFault::invalid_buffer);
 }
@@ -189,7 +190,7 @@ TEST_F(VirtioEventTest, TheRqHearsOfUsedChains) {
     ASSERT_NE(cqe, nullptr);
     EXPECT_EQ(cqe->wqe_counter, 1u);
     EXPECT_EQ(rx_cq.poll(), nullptr);
-    EXPECT_EQ(device->destroy_rq(rq.number).error(), Status::busy);
+    EXPECT_EQ(refusal(device->destroy_rq(rq.number)), Status::busy);
     EXPECT_TRUE(device->destroy_virtq(sender));
 }
 
@@ -284,10 +285,10 @@ TEST_F(VirtioEventTest, CountersCountDescriptors) {
     const VirtqCounts counts = device->query_virtq_counters(attr.counters).value();
     EXPECT_EQ(counts.received, 6u);
     EXPECT_EQ(counts.completed, 6u);
-    EXPECT_EQ(device->destroy_virtq_counters(attr.counters).error(), Status::busy);
+    EXPECT_EQ(refusal(device->destroy_virtq_counters(attr.counters)), Status::busy);
     EXPECT_TRUE(device->destroy_virtq(queue));
     EXPECT_TRUE(device->destroy_virtq_counters(attr.counters));
-    EXPECT_EQ(device->query_virtq_counters(attr.counters).error(), Status::bad_resource);
+    EXPECT_EQ(refusal(device->query_virtq_counters(attr.counters)), Status::bad_resource);
 }
 
 } // namespace

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Virtio queues: chains of a driver's ring as frames, in both directions, and their states.
+#include "tests/unit/softhca/refusal.hpp"
 #include "tests/unit/softhca/virtq.hpp"
 
 #include "tests/unit/softhca/collector.hpp"
@@ -168,11 +169,11 @@ TEST_F(VirtioTest, OnlyReadyQueuesAreServed) {
     post(numbered(1));
     run();
     EXPECT_TRUE(wire->sent.empty());
-    EXPECT_EQ(device->modify_virtq(queue, VirtqState::suspended).error(), Status::bad_state);
+    EXPECT_EQ(refusal(device->modify_virtq(queue, VirtqState::suspended)), Status::bad_state);
     EXPECT_TRUE(device->modify_virtq(queue, VirtqState::ready));
     run();
     EXPECT_EQ(wire->sent.size(), 1u);
-    EXPECT_EQ(device->modify_virtq(queue, VirtqState::ready).error(), Status::bad_state);
+    EXPECT_EQ(refusal(device->modify_virtq(queue, VirtqState::ready)), Status::bad_state);
     EXPECT_TRUE(device->modify_virtq(queue, VirtqState::suspended));
     post(numbered(2));
     run();
@@ -182,9 +183,9 @@ TEST_F(VirtioTest, OnlyReadyQueuesAreServed) {
     EXPECT_EQ(stopped.next_available, 1u);
     EXPECT_EQ(stopped.next_used, 1u);
     for (const VirtqState state : {VirtqState::init, VirtqState::ready, VirtqState::error})
-        EXPECT_EQ(device->modify_virtq(queue, state).error(), Status::bad_state);
+        EXPECT_EQ(refusal(device->modify_virtq(queue, state)), Status::bad_state);
     EXPECT_TRUE(device->destroy_virtq(queue));
-    EXPECT_EQ(device->query_virtq(queue).error(), Status::bad_resource);
+    EXPECT_EQ(refusal(device->query_virtq(queue)), Status::bad_resource);
 }
 
 TEST_F(VirtioTest, AQueueGoesOnWhereAnotherOneStopped) {
@@ -219,7 +220,7 @@ TEST_F(VirtioTest, TablesSpreadOverQueuesThatReceive) {
     const Number second = start(second_ring.attr(false));
     const std::vector<Number> queues = {first, second};
     const Number rqt = device->create_rqt(queues).value();
-    EXPECT_EQ(device->destroy_virtq(first).error(), Status::busy);
+    EXPECT_EQ(refusal(device->destroy_virtq(first)), Status::busy);
     TirAttr tir;
     tir.rqt = rqt;
     tir.fields = {.src_port = true, .dst_port = true};

@@ -5,6 +5,7 @@
 #include "app/softhca/core/request_pace.hpp"
 #include "app/softhca/core/requests.hpp"
 #include "common/mlx5/wait.hpp"
+#include "tests/unit/softhca/refusal.hpp"
 #include "tests/unit/softhca/testbed.hpp"
 
 #include <cstring>
@@ -297,9 +298,9 @@ TEST_F(ClockQueue, WhatRepeatsIsDoneEachTimeIfItIsSeen) {
 }
 
 TEST_F(ClockQueue, Rates) {
-    EXPECT_EQ(device->pace_sq_requests(clock->number, Limits::kMaxRequestRate + 1).error(),
+    EXPECT_EQ(refusal(device->pace_sq_requests(clock->number, Limits::kMaxRequestRate + 1)),
               Status::bad_parameter);
-    EXPECT_EQ(device->pace_sq_requests(0xfffff, 1).error(), Status::bad_resource);
+    EXPECT_EQ(refusal(device->pace_sq_requests(0xfffff, 1)), Status::bad_resource);
     ASSERT_TRUE(device->pace_sq_requests(clock->number, 0)) << "as fast as it can";
     enable(1000);
     run_until([&] { return read().first == 999; });
