@@ -194,6 +194,11 @@ TEST_F(SampleTest, Refusals) {
     ASSERT_NE(aging, nullptr) << error.message;
     EXPECT_THAT(of_copies(Rule().queue(1).indirect(aging)), HasSubstr("is not for copies"));
     EXPECT_EQ(table.unshare(aging, &error), 0);
+    rte_flow_action_handle* const spread =
+        table.share(&directions, Rule().rss({0, 1}).actions(), &error);
+    ASSERT_NE(spread, nullptr) << error.message;
+    EXPECT_THAT(of_copies(Rule().indirect(spread)), HasSubstr("is not for copies"));
+    EXPECT_EQ(table.unshare(spread, &error), 0);
 
     const Rule copies = Rule().queue(1);
     EXPECT_THAT(refused(sampling(sampling(in_group(1).queue(0), copies), copies)),

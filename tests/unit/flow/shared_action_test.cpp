@@ -252,6 +252,16 @@ TEST_F(SharedActionTest, WhatIsNotAnUpdateIsRefused) {
     EXPECT_EQ(table.unshare(count, &error), 0);
 }
 
+/// What it stands for is not the application's to look for.
+TEST_F(SharedActionTest, RefusalsNameTheRulesOwnAction) {
+    start();
+    const Rule rule =
+        ipv4_from(1).indirect(share(RssAction({0, 1}, RTE_ETH_RSS_NONFRAG_IPV6_TCP).action));
+    EXPECT_EQ(create(rule), nullptr);
+    EXPECT_THAT(error.message, HasSubstr("none of its types applies"));
+    EXPECT_EQ(error.cause, rule.actions());
+}
+
 TEST_F(SharedActionTest, LifeOfHandles) {
     device.offers_counters = true;
     start();

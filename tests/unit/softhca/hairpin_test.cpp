@@ -30,8 +30,15 @@ class Hairpin : public Testbed {
   protected:
     explicit Hairpin(DeviceConfig config = default_config(), HairpinSize size = kSmall)
         : Testbed(std::move(config)), rqn(make_rq(size)), sqn(make_sq(size)) {
+        lead_to(rqn);
+    }
+    /// All that arrives.
+    void lead_to(Number rq) {
+        if (rule != 0) {
+            EXPECT_TRUE(device->destroy_flow(rule));
+        }
         TirAttr attr;
-        attr.rqn = rqn;
+        attr.rqn = rq;
         attr.transport_domain = kDomain;
         tir = device->create_tir(attr).value();
         FlowAttr flow;
@@ -183,6 +190,41 @@ TEST_F(Hairpin, AResetForgetsHowFarAPacketHadGot) {
     arrive({group});
     EXPECT_EQ(device->counters().loopback_packets, 2u);
     EXPECT_EQ(wire->sent, std::vector<Bytes>(1, group));
+}
+
+/// Whose packets have the same numbers.
+TEST_F(Hairpin, ThePacketsOfAnotherPeerBeginAnew) {
+    device->set_loopback({.multicast = true});
+    const Bytes group = frames::build({.dst = {0x01, 0x00, 0x5e, 0, 0, 1}});
+    pair_up();
+    wire->room = 0;
+    arrive({group});
+    EXPECT_EQ(device->counters().loopback_packets, 1u) << "it has had that, and waits for the wire";
+    const Number another = make_rq(kSmall);
+    ASSERT_TRUE(device->modify_sq(sqn, QueueState::reset));
+    ASSERT_TRUE(device->modify_sq(sqn, QueueState::ready, another));
+    ASSERT_TRUE(device->modify_rq(another, QueueState::ready, sqn));
+    lead_to(another);
+    wire->room = SIZE_MAX;
+    arrive({group});
+    EXPECT_EQ(device->counters().loopback_packets, 2u);
+    EXPECT_EQ(wire->sent, std::vector<Bytes>(1, group));
+}
+
+TEST_F(Hairpin, AFullOneWithDelayDropHoldsTheWire) {
+    constexpr uint64_t kLongNs = 3'600'000'000'000;
+    device->set_delay_drop(kLongNs);
+    rqn = device->create_hairpin_rq({.size = kSmall, .delay_drop = true, .listener = &listener})
+              .value();
+    lead_to(rqn);
+    pair_up();
+    wire->room = 0;
+    const std::vector<Bytes> frames = arrive(20);
+    EXPECT_EQ(wire->incoming.size(), 4u);
+    wire->room = SIZE_MAX;
+    run();
+    EXPECT_EQ(wire->sent, frames);
+    EXPECT_EQ(dropped(), 0u);
 }
 
 TEST_F(Hairpin, WhatAResetQueueHeldIsCounted) {

@@ -210,6 +210,17 @@ TEST_F(RewriteTest, AWrongChecksumStaysWrong) {
     EXPECT_EQ(received(frames::build(none), rewrite), frames::build(changed));
 }
 
+/// Of UDP, 0 would say that there is none.
+TEST_F(RewriteTest, AChecksumThatComesToZeroIsAllOnes) {
+    constexpr size_t kUdpChecksum = 40;
+    Spec before, after;
+    while (frames::get16(frames::build(after), kUdpChecksum) != 0xffff)
+        after.src_port++;
+    const RewriteAttr rewrite{.edits = edits({set(EditField::udp_src_port, after.src_port)})};
+    ASSERT_NE(before.src_port, after.src_port);
+    EXPECT_EQ(received(frames::build(before), rewrite), frames::build(after));
+}
+
 TEST_F(RewriteTest, RegistersReachTheNextTableAndTheCompletion) {
     const Number next = *device->create_flow_table({.level = 1, .log_size = 1});
     FlowKey mask, value;

@@ -212,6 +212,9 @@ TEST_F(SteV1Test, TagsGoAndCome) {
     receive(frames::build(tagged));
     receive(plain);
     EXPECT_EQ(device->counters().drop_rewrite, 2u) << "there are no two tags to take off";
+    put_ste(0, mask_ste(to_tir(tir), Actions().remove(HeaderAnchor::first_vlan, 0, 3)));
+    receive(frames::build(tagged));
+    EXPECT_EQ(device->counters().drop_rewrite, 3u) << "nor one and a half";
     const MaskSte push =
         mask_ste(to_tir(tir), Actions().insert(HeaderAnchor::start, 6, 0x81000005));
     EXPECT_EQ(passed_by(push, plain), frames::build(tagged));

@@ -215,6 +215,16 @@ TEST_F(VirtioEventTest, ItWaitsForARequest) {
     EXPECT_EQ(told(), 1u);
 }
 
+TEST_F(VirtioEventTest, AQueueThatIsGoneOwesNone) {
+    const Number queue = start(with_events(ring.attr(true)));
+    post(frames::build({}));
+    run();
+    ASSERT_TRUE(device->destroy_virtq(queue));
+    post_buffers(rq, 1);
+    run();
+    EXPECT_EQ(told(), 0u);
+}
+
 TEST_F(VirtioEventTest, EachOfSeveralQueuesIsToldOf) {
     const Number sender = start(with_events(ring.attr(true)));
     steer_to(start(with_events(receive_ring.attr(false))));
