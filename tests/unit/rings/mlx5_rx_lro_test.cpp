@@ -125,6 +125,7 @@ Session random_session(std::mt19937& random, size_t segments, size_t most) {
     first.ttl = static_cast<uint8_t>(random());
     first.ack = random();
     first.window = static_cast<uint16_t>(random());
+    first.push = random() % 2 != 0;
     session.min_ttl = static_cast<uint8_t>(random() % (first.ttl + 1u));
     session.last.ack = random();
     session.last.window = static_cast<uint16_t>(random());

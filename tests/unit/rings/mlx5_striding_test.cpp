@@ -20,6 +20,13 @@ class Mlx5Striding : public Mlx5StridingRing, public testing::WithParamInterface
         simd_bits = GetParam();
         SKIP_WITHOUT_VECTORS(simd_bits);
     }
+    /// With so many packets unread.
+    void restart(uint32_t unread) {
+        EXPECT_EQ(format.rx_stop(*ring), unread);
+        consumed = used_ = 0;
+        const auto again = format.rx_start(*ring);
+        ASSERT_TRUE(again) << again.error().what;
+    }
 };
 
 TEST_P(Mlx5Striding, SmallPacketsAreCopiedOthersAttached) {
@@ -415,6 +422,49 @@ TEST_P(Mlx5Striding, CountsWhatWaits) {
         take(receive_one(), i, 64);
     EXPECT_EQ(format.rx_queue_count(ring), 0u);
     EXPECT_EQ(format.rx_descriptor_status(ring, kWqes * kStrides - 1), RTE_ETH_RX_DESC_UNAVAIL);
+    EXPECT_EQ(format.rx_descriptor_status(ring, kWqes * kStrides - 3), RTE_ETH_RX_DESC_UNAVAIL);
+    EXPECT_EQ(format.rx_descriptor_status(ring, kWqes * kStrides - 4), RTE_ETH_RX_DESC_AVAIL);
+}
+
+TEST_P(Mlx5Striding, ARestartForgetsAShortage) {
+    constexpr uint16_t kMbufs = 16;
+    start({.pool_size = kMbufs});
+    for (uint32_t i = 0; i < kMbufs + 1; ++i)
+        deliver(200);
+    rte_mbuf* mbufs[kMbufs + 1];
+    ASSERT_EQ(receive(mbufs, kMbufs + 1), kMbufs);
+    EXPECT_EQ(ring->counters.nombuf, 1u);
+    restart(1);
+    const uint32_t next = sequence;
+    deliver(200);
+    rte_mbuf* none;
+    EXPECT_EQ(receive(&none, 1), 0u);
+    EXPECT_EQ(ring->counters.nombuf, 2u) << "another packet waits";
+    for (uint32_t i = 0; i < kMbufs; ++i)
+        take(mbufs[i], i, 200);
+    take(receive_one(), next, 200);
+}
+
+TEST_P(Mlx5Striding, ARestartForgetsAnError) {
+    start();
+    for (int i = 0; i < 2; ++i) { // the second one waits for a millisecond
+        cq->write_error(mlx5::CqeOpcode::resp_error, mlx5::CqeSyndrome::local_length, consumed++);
+        rte_mbuf* none;
+        EXPECT_EQ(receive(&none, 1), 0u);
+        ASSERT_EQ(resets, 1);
+    }
+    restart(0);
+    const uint32_t next = sequence;
+    deliver(700);
+    take(receive_one(), next, 700);
+    EXPECT_EQ(resets, 1);
+}
+
+TEST_P(Mlx5Striding, AStopCountsPacketsAndNoFillers) {
+    start();
+    deliver(60);
+    deliver(kStrides * kStrideBytes - RTE_PKTMBUF_HEADROOM);
+    restart(2);
 }
 
 INSTANTIATE_TEST_SUITE_P(Readers, Mlx5StridingRooms, testing::ValuesIn(kWidths), kByWidth);
