@@ -182,6 +182,34 @@ TEST_F(TemplateTest, StopAndStartKeepTheRules) {
     EXPECT_EQ(device.flows[0]->qp->queues, std::vector<uint16_t>{3});
 }
 
+/// By verbs, which reads no counter of a stopped port: what is known of it is not the next rule's.
+TEST_F(TemplateTest, OfAStoppedPortARuleThatFollowsHasCountedNothing) {
+    device.offers_counters = true;
+    configure(64);
+    start();
+    const auto hits = [&](rte_flow* rule) {
+        const rte_flow_action action{RTE_FLOW_ACTION_TYPE_COUNT, nullptr};
+        rte_flow_query_count result{};
+        EXPECT_EQ(table.query(rule, &action, &result, &error), 0) << error.message;
+        return result.hits;
+    };
+    const Rule counting = Rule().queue(1).action(RTE_FLOW_ACTION_TYPE_COUNT);
+    auto* const of = table_of(pattern_of(flow(0, 0)), actions_of(counting, counting), 1);
+    ASSERT_NE(of, nullptr) << error.message;
+    rte_flow* const former = enqueue(of, flow(1, 1));
+    ASSERT_NE(former, nullptr) << error.message;
+    ASSERT_THAT(device.counters, SizeIs(1));
+    device.counters[0]->packets = 5;
+    EXPECT_EQ(hits(former), 5u);
+    table.stop();
+    EXPECT_EQ(table.async_destroy(0, former, nullptr, &error), 0);
+    rte_flow* const next = enqueue(of, flow(1, 2));
+    ASSERT_NE(next, nullptr) << error.message;
+    EXPECT_EQ(hits(next), 0u);
+    EXPECT_EQ(table.destroy(next, &error), 0);
+    EXPECT_EQ(table.destroy(of, &error), 0);
+}
+
 TEST_F(TemplateTest, AFailureOfTheDeviceLeavesNothing) {
     configure(8);
     start();

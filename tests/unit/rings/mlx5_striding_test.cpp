@@ -458,6 +458,8 @@ TEST_P(Mlx5Striding, ARestartForgetsAnError) {
     deliver(700);
     take(receive_one(), next, 700);
     EXPECT_EQ(resets, 1);
+    deliver(100);
+    restart(1); // which looks for errors, too
 }
 
 TEST_P(Mlx5Striding, AStopCountsPacketsAndNoFillers) {

@@ -169,6 +169,14 @@ TEST_P(PtpMlx5Tx, ThePacketsOwnCompletionTells) {
     EXPECT_EQ(wire.size(), 0u);
 }
 
+TEST_P(PtpMlx5Tx, PacketsAfterItAskForCompletionsAsSeldomAsEver) {
+    ASSERT_EQ(send_stamping({to_be_stamped()}), 1u);
+    for (int i = 0; i < 8; ++i)
+        ASSERT_EQ(send_stamping({packet(0, {64})}), 1u);
+    execute_all();
+    EXPECT_EQ(completions, 1) << "its own";
+}
+
 TEST_P(PtpMlx5Tx, TheLastOneCounts) {
     ASSERT_EQ(send_stamping({to_be_stamped(), to_be_stamped(), packet(0, {64})}), 3u);
     execute_wqe();

@@ -346,6 +346,17 @@ TEST_F(VerbsRx, StrippedTags) {
     EXPECT_EQ(receive_one(frame).first, 0u);
 }
 
+TEST_F(VerbsRx, WhatEndsWithinItsTagStaysWhole) {
+    start({.offloads = RTE_ETH_RX_OFFLOAD_VLAN_STRIP});
+    Bytes frame = tagged(pattern(1, 64), 7);
+    for (const size_t bytes : {14, 17}) {
+        frame.resize(bytes);
+        deliver(frame);
+        EXPECT_EQ(receive_one(frame).first, 0u) << bytes;
+        frame = tagged(pattern(1, 64), 7);
+    }
+}
+
 TEST_F(VerbsRx, OnlyTheOuterTagIsStripped) {
     start({.offloads = RTE_ETH_RX_OFFLOAD_VLAN_STRIP});
     const Bytes inner = tagged(pattern(1, 64), 7);
