@@ -158,6 +158,7 @@ def test_first_packet(start_softhca: StartSoftHca, build: Build, tmp_path: Path)
     (["--subject", "x"], "NAME=PORT"),
     (["--subject", "x=0", "--size", "12"], "64 to 9600"),
     (["--subject", "x=0", "--burst", "100"], "multiples"),
+    (["--subject", "x=0", "--round", "1024", "--warm-up", "32"], "must fit into the rings"),
     ([], "--subject"),
     *((["--subject", "x=0", option, "0"], f"{option}: Value 0 not in range")
       for option in ("--round", "--rounds", "--passes", "--seconds", "--packets", "--rules")),

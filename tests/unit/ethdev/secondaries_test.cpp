@@ -46,6 +46,21 @@ TEST_F(SecondariesTest, OneThatIsHereIsWaitedFor) {
     EXPECT_TRUE(answered);
 }
 
+/// Else each start of the port would wait for it.
+TEST_F(SecondariesTest, OneThatAnswersAgainIsMuteNoMore) {
+    bring_up();
+    const Fd end = secondaries().admit().value();
+    say(end, {});
+    secondaries().tell(Event::changed);
+    EXPECT_TRUE(hear(end)) << "and it does not answer";
+    const auto answers =
+        std::async(std::launch::async, [&] { say(end, hear(end, 0).value_or(EventMessage{})); });
+    secondaries().wait_for_mute();
+    answers.wait();
+    secondaries().wait_for_mute();
+    EXPECT_FALSE(hear(end)) << "it was asked again";
+}
+
 /// Its answer to `attach` came too late for it, or was lost: it knows of no channel.
 TEST_F(SecondariesTest, OneThatHasNotComeYetIsNotWaitedFor) {
     bring_up();
