@@ -60,6 +60,20 @@ TEST_F(PortTest, MtuBesideAReleasedQueue) {
     EXPECT_EQ(rte_eth_dev_set_mtu(id(), 1400), 0);
 }
 
+TEST_F(PortTest, AReleasedQueueIsToBeSetUpBeforeTheNextStart) {
+    bring_up();
+    ASSERT_EQ(rte_eth_dev_rx_queue_stop(id(), 1), 0);
+    rdma.fail_next("create_wq", ENOMEM);
+    EXPECT_EQ(rte_eth_rx_queue_setup(id(), 1, kDescriptors, 0, nullptr, pool.get()), -ENOMEM);
+    ASSERT_EQ(rte_eth_dev_stop(id()), 0);
+    testing::internal::CaptureStderr();
+    EXPECT_EQ(rte_eth_dev_start(id()), -EINVAL);
+    EXPECT_THAT(testing::internal::GetCapturedStderr(),
+                testing::HasSubstr("Rx queue 1 is not set up"));
+    ASSERT_EQ(rte_eth_rx_queue_setup(id(), 1, kDescriptors, 0, nullptr, pool.get()), 0);
+    EXPECT_EQ(rte_eth_dev_start(id()), 0);
+}
+
 /// What is left of the port when no rule can be made for a new queue, the log says.
 TEST_F(PortTest, AQueueWithoutRules) {
     bring_up();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Ports on a fake device, driven through ethdev's public functions.
+#include "drivers/net/rawqp/ethdev/netdev/link.hpp"
 #include "tests/unit/ethdev/port_fixture.hpp"
 #include "tests/unit/flow/rule.hpp"
 
@@ -442,6 +443,17 @@ TEST_F(PortTest, FastFreeIsAPromiseOfAllQueues) {
         ASSERT_EQ(rte_eth_dev_start(id()), 0);
         EXPECT_EQ((bursts.tx_spec().offloads & RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE) != 0, queue == 0);
         ASSERT_EQ(rte_eth_dev_stop(id()), 0);
+    }
+}
+
+/// Of a port whose netdev is not to be seen: InfiniBand counts lanes by bits, 2x last.
+TEST_F(PortTest, SpeedsByTheNumberOfLanes) {
+    ibv_port_attr attributes{};
+    attributes.state = IBV_PORT_ACTIVE;
+    attributes.active_speed = 1 << 5; // EDR
+    for (const auto& [width, lanes] : {std::pair{1, 1u}, {2, 4u}, {4, 8u}, {8, 12u}, {16, 2u}}) {
+        attributes.active_width = static_cast<uint8_t>(width);
+        EXPECT_EQ(link_of(attributes).link_speed, 25'000 * lanes);
     }
 }
 
