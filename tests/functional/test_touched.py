@@ -12,8 +12,8 @@ BURST = 32
 
 @pytest.mark.unsanitized  # instrumented code touches more
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="steps are traced on x86-64 only")
-def test_lines_of_the_floor_and_of_the_driver(build: Build) -> None:
-    found = touched.touched(build.folder, ["net_rawqp", "floor"], ["rx", "tx"])
+def test_lines_of_the_floor_and_of_drivers(build: Build) -> None:
+    found = touched.touched(build.folder, list(touched.SUBJECTS), ["rx", "tx"])
     rx, tx = found["floor", "rx"], found["floor", "tx"]
     assert 1 <= rx["CQE"] <= 1 + 1 / BURST  # a compiler may look at the next one early
     assert (rx["mbuf line 0"], rx["mbuf line 1"]) == (1, 0)
@@ -23,9 +23,10 @@ def test_lines_of_the_floor_and_of_the_driver(build: Build) -> None:
     assert tx["WQE"] == pytest.approx((2 + BURST) * 16 / touched.LINE / BURST, abs=0.05)
     assert tx["doorbell register"] == 1 / BURST
     for measure, least in ("rx", rx), ("tx", tx):
-        ours = found["net_rawqp", measure]
-        for kind in "CQE", "WQE", "mbuf line 0":
-            assert least[kind] * 0.9 <= ours[kind] <= 2 * least[kind] + 0.1, (measure, kind)
+        for driver in "net_rawqp", "net_mlx5":
+            for kind in "CQE", "WQE", "mbuf line 0":
+                lines = found[driver, measure][kind]
+                assert least[kind] * 0.7 <= lines <= 2 * least[kind] + 0.1, (driver, measure, kind)
 
 
 @pytest.mark.parametrize("text,width", [
