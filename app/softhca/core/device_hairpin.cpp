@@ -90,7 +90,6 @@ Outcome<void> Device::State::change_peer(Sq& sq, QueueState state, const SqPeer&
     if (!peer) return refuse(peer.error());
     if (!(*peer)->attach(end_of(sq.number), hairpin_wakes)) return refuse(Status::busy);
     sq.source = *peer;
-    sq.tried = 0;
     return {};
 }
 
