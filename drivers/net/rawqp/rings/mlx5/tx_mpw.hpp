@@ -62,6 +62,15 @@ inline uint64_t fill_all(const MlxTxRing& ring, const Session& session, rte_mbuf
     return fill_uniform<kCheck>(session, packets, lkey_be, mask);
 }
 
+/// Stores into each line that data segments begin, whatever it is: the CPU then asks for several
+/// lines at once, see fill_fours().
+inline void ask_for_lines(const Session& session) {
+    constexpr uint32_t kSegmentsPerLine = RTE_CACHE_LINE_SIZE / mlx5::kSegment;
+    for (uint32_t i = kSegmentsPerLine - kHeadSegments; i < session.limit; i += kSegmentsPerLine)
+        __atomic_store_n(&session.data[i].addr.raw, 0, __ATOMIC_RELAXED);
+    rte_compiler_barrier(); // not among the stores of packets
+}
+
 /// Takes packets one by one as long as they join the first one. Returns how many.
 template <TxOptions O>
 inline uint32_t fill_mixed(MlxTxRing& ring, const TxBatch& batch, Session& session,
@@ -127,6 +136,8 @@ inline uint32_t write_session(MlxTxRing& ring, TxBatch& batch, rte_mbuf** packet
         taken = session.limit;
         if (batch.lkey_be != 0 && (O.fast_free || !ring.was_mixed))
             session.bytes = fill_all<O>(ring, session, packets, batch.lkey_be);
+        else
+            ask_for_lines(session);
         if (session.bytes == 0) {
             batch.lkey_be = 0; // once is enough for a burst
             taken = fill_mixed<O>(ring, batch, session, packets);
