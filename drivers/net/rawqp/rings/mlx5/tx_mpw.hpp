@@ -62,8 +62,8 @@ inline uint64_t fill_all(const MlxTxRing& ring, const Session& session, rte_mbuf
     return fill_uniform<kCheck>(session, packets, lkey_be, mask);
 }
 
-/// Stores into each line that data segments begin, whatever it is: the CPU then asks for several
-/// lines at once, see fill_fours().
+/// Stores something into each line of the WQE after its first one, before its segments come: the
+/// CPU then asks for several lines at once, see fill_fours().
 inline void ask_for_lines(const Session& session) {
     constexpr uint32_t kSegmentsPerLine = RTE_CACHE_LINE_SIZE / mlx5::kSegment;
     for (uint32_t i = kSegmentsPerLine - kHeadSegments; i < session.limit; i += kSegmentsPerLine)
