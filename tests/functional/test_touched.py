@@ -23,10 +23,10 @@ def test_lines_of_the_floor_and_of_drivers(build: Build) -> None:
     assert tx["WQE"] == pytest.approx((2 + BURST) * 16 / touched.LINE / BURST, abs=0.05)
     assert tx["doorbell register"] == 1 / BURST
     for measure, least in ("rx", rx), ("tx", tx):
-        for driver in "net_rawqp", "net_mlx5":
+        for driver, share in ("net_rawqp", 0.9), ("net_mlx5", 0.7):  # that asks for fewer completions
             for kind in "CQE", "WQE", "mbuf line 0":
                 lines = found[driver, measure][kind]
-                assert least[kind] * 0.7 <= lines <= 2 * least[kind] + 0.1, (driver, measure, kind)
+                assert least[kind] * share <= lines <= 2 * least[kind] + 0.1, (driver, measure, kind)
 
 
 @pytest.mark.parametrize("text,width", [
