@@ -119,7 +119,7 @@ int usage_error(const std::string& what) {
 /// A cable has two ends, and both are here.
 Result<void> check_pairs(const Config& config) {
     for (const PortConfig& port : config.ports) {
-        if (!port.wire.starts_with("pair:")) continue;
+        if (!wire::is_pair(port.wire)) continue;
         const auto ends = std::ranges::count(config.ports, port.wire, &PortConfig::wire);
         if (ends != 2)
             return fail(EINVAL,

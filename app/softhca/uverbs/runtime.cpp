@@ -9,6 +9,7 @@
 #include "app/softhca/uverbs/paths.hpp"
 #include "app/softhca/uverbs/sysfs_tree.hpp"
 #include "app/softhca/wire/open.hpp"
+#include "app/softhca/wire/spec.hpp"
 
 #include <cerrno>
 #include <cstdio>
@@ -121,7 +122,7 @@ Result<core::Device*> Runtime::start(Port& port) {
 /// The two ends of a pair are in one process, and there is a link only when both are plugged in.
 std::vector<Port*> Runtime::opened_together(Port& port) {
     std::vector<Port*> together;
-    const bool pair = port.config.wire.starts_with("pair:");
+    const bool pair = wire::is_pair(port.config.wire);
     for (const auto& other : ports_)
         if (other.get() == &port || (pair && other->config.wire == port.config.wire))
             together.push_back(other.get());

@@ -74,9 +74,10 @@ Result<WireSpec> parse_pcap(std::string_view files) {
     if (spec.in.empty() && spec.out.empty())
         return fail(EINVAL, "wire pcap: which file? Write pcap:IN to play a file, pcap:IN,OUT to "
                             "record as well, pcap:,OUT to record only");
-    if (!spec.in.empty() && spec.in == spec.out)
+    std::error_code none; // either may be missing
+    if (spec.in == spec.out || std::filesystem::equivalent(spec.in, spec.out, none))
         return fail(EINVAL,
-                    "wire pcap:{}: would overwrite the file that it plays; give another OUT",
+                    "wire pcap:{}: the file that it plays would be overwritten; give another OUT",
                     files);
     return spec;
 }

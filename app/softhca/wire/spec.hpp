@@ -39,8 +39,11 @@ struct GenSpec {
 using WireSpec =
     std::variant<LoopSpec, TapSpec, SocketSpec, LinkSpec, PairSpec, PcapSpec, GenSpec, SinkSpec>;
 
-/// Checks the form only; nothing is opened. Errors say what is wrong and how to write it.
+/// Checks what is written there; nothing is opened. Errors say what is wrong and how to write it.
 [[nodiscard]] Result<WireSpec> parse_wire_spec(std::string_view text);
+
+/// Whether a well-formed one is a PairSpec.
+[[nodiscard]] inline bool is_pair(std::string_view text) { return text.starts_with("pair:"); }
 
 /// A well-formed one, with the files that it names where they are from here: who opens it may be
 /// in another folder by then. Where that cannot be written, the text as it is.
