@@ -69,6 +69,16 @@ class Hairpin : public Testbed {
         arrive(frames);
         return frames;
     }
+    void expect_full_one_to_hold_the_wire() {
+        pair_up();
+        wire->room = 0;
+        const std::vector<Bytes> frames = arrive(20);
+        EXPECT_EQ(wire->incoming.size(), 4u);
+        wire->room = SIZE_MAX;
+        run();
+        EXPECT_EQ(wire->sent, frames);
+        EXPECT_EQ(dropped(), 0u);
+    }
     [[nodiscard]] json row_of(const json& all, const char* kind, Number number) const {
         for (const json& row : all[kind])
             if (row["number"] == number) return row;
@@ -217,14 +227,7 @@ TEST_F(Hairpin, AFullOneWithDelayDropHoldsTheWire) {
     rqn = device->create_hairpin_rq({.size = kSmall, .delay_drop = true, .listener = &listener})
               .value();
     lead_to(rqn);
-    pair_up();
-    wire->room = 0;
-    const std::vector<Bytes> frames = arrive(20);
-    EXPECT_EQ(wire->incoming.size(), 4u);
-    wire->room = SIZE_MAX;
-    run();
-    EXPECT_EQ(wire->sent, frames);
-    EXPECT_EQ(dropped(), 0u);
+    expect_full_one_to_hold_the_wire();
 }
 
 TEST_F(Hairpin, WhatAResetQueueHeldIsCounted) {
@@ -336,7 +339,7 @@ TEST_F(Hairpin, SizesAndNumbersHaveLimits) {
         const auto send = device->create_hairpin_sq(attr),
                    receive = device->create_hairpin_rq(attr);
         EXPECT_EQ(send.has_value(), receive.has_value());
-        return send ? std::optional<Status>() : send.error();
+        return refusal(send);
     };
     EXPECT_EQ(made(0, Limits::kLogMinHairpinBytes), std::nullopt);
     EXPECT_EQ(made(0, Limits::kLogMinHairpinBytes - 1), Status::bad_parameter);
@@ -488,16 +491,7 @@ class HairpinWithPause : public Hairpin {
     }
 };
 
-TEST_F(HairpinWithPause, AFullOneHoldsTheWire) {
-    pair_up();
-    wire->room = 0;
-    const std::vector<Bytes> frames = arrive(20);
-    EXPECT_EQ(wire->incoming.size(), 4u);
-    wire->room = SIZE_MAX;
-    run();
-    EXPECT_EQ(wire->sent, frames);
-    EXPECT_EQ(dropped(), 0u);
-}
+TEST_F(HairpinWithPause, AFullOneHoldsTheWire) { expect_full_one_to_hold_the_wire(); }
 
 /// The RQ on one device, the SQ on another one.
 class HairpinBetweenDevices : public Hairpin {

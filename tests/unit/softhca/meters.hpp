@@ -60,6 +60,15 @@ class MetersTest : public Testbed {
     Number pairs(const MeterAttr& first, const MeterAttr& second = {}, uint32_t count = 1) {
         return *device->create_meters({.pd = pd, .pairs = count, .meters = {first, second}});
     }
+    /// What is sent is metered by the pair that is returned, and leaves.
+    Number meter_sent(const MeterAttr& attr) {
+        const Number first = table(0, true), meters = pairs(attr);
+        EXPECT_TRUE(device->set_flow_table_root(first, FlowRoot::transmit));
+        EXPECT_TRUE(device->set_flow_entry(
+            first, 0,
+            {.group = groups[first], .metering = {{.pair = meters, .reg_c = 2}}, .send = true}));
+        return meters;
+    }
     void receive(int number) {
         for (int i = 0; i < number; i++)
             wire->incoming.push_back(frames::build({}));

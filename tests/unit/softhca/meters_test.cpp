@@ -85,17 +85,9 @@ TEST_F(MetersTest, EntriesSayTheColorBefore) {
 }
 
 TEST_F(MetersTest, WhatIsSentIsMeteredOnce) {
-    const Number first = table(0, true);
-    ASSERT_TRUE(device->set_flow_table_root(first, FlowRoot::transmit));
-    const Number meters = pairs(packets_only(2));
-    ASSERT_TRUE(device->set_flow_entry(
-        first, 0,
-        {.group = groups[first], .metering = {{.pair = meters, .reg_c = 2}}, .send = true}));
+    const Number meters = meter_sent(packets_only(2));
     const Bytes frame = frames::build(Spec{});
-    Wqe wqe(mlx5::WqeOpcode::send);
-    wqe.eth();
-    sq.post(wqe.data(lkey, put(0, frame), static_cast<uint32_t>(frame.size())));
-    sq.ring_doorbell();
+    post_packet(frame);
     wire->room = 0;
     run();
     run();
@@ -108,18 +100,10 @@ TEST_F(MetersTest, WhatIsSentIsMeteredOnce) {
 
 TEST_F(MetersTest, WhatIsReceivedAsItIsSentIsMeteredTwice) {
     device->set_loopback({.unicast = true, .multicast = true});
-    const Number first = table(0, true);
-    ASSERT_TRUE(device->set_flow_table_root(first, FlowRoot::transmit));
-    const Number meters = pairs(packets_only(3));
-    ASSERT_TRUE(device->set_flow_entry(
-        first, 0,
-        {.group = groups[first], .metering = {{.pair = meters, .reg_c = 2}}, .send = true}));
+    const Number meters = meter_sent(packets_only(3));
     ASSERT_TRUE(lead(root, {{.pair = meters, .reg_c = 2}}, colors_table(1, 2)));
     const Bytes frame = frames::build({.dst = {0x01, 0x00, 0x5e, 0, 0, 1}});
-    Wqe wqe(mlx5::WqeOpcode::send);
-    wqe.eth();
-    sq.post(wqe.data(lkey, put(0, frame), static_cast<uint32_t>(frame.size())));
-    sq.ring_doorbell();
+    post_packet(frame);
     wire->room = 0; // that it waits for after its loopback
     run();
     EXPECT_EQ(counts(), (Counts{0, 0, 1}));
@@ -147,10 +131,7 @@ TEST_F(MetersTest, WhatHasLeftInPartKeepsItsColor) {
     ASSERT_TRUE(device->set_flow_entry(colors, 0, green));
 
     const Bytes waiting = frames::build({.ttl = 1}), later = frames::build({.ttl = 2});
-    Wqe wqe(mlx5::WqeOpcode::send);
-    wqe.eth();
-    sq.post(wqe.data(lkey, put(0, waiting), static_cast<uint32_t>(waiting.size())));
-    sq.ring_doorbell();
+    post_packet(waiting);
     wire->room = 1;
     run();
     ASSERT_EQ(wire->sent, std::vector<Bytes>{waiting});
@@ -184,9 +165,7 @@ TEST_F(MetersTest, WhoLooksSeesThem) {
 
 TEST_F(MetersTest, Refusals) {
     const auto make = [&](Number owner, uint32_t count, const MeterAttr& attr) {
-        const auto made =
-            device->create_meters({.pd = owner, .pairs = count, .meters = {attr, {}}});
-        return made ? std::optional<Status>() : made.error();
+        return refusal(device->create_meters({.pd = owner, .pairs = count, .meters = {attr, {}}}));
     };
     EXPECT_EQ(make(0xfffff, 1, {}), Status::bad_resource);
     EXPECT_EQ(make(pd, 0, {}), Status::bad_parameter);

@@ -88,10 +88,7 @@ class RewriteTest : public Testbed {
         return made.value_or(0);
     }
     void send(const Bytes& frame) {
-        sq.post(Wqe(mlx5::WqeOpcode::send)
-                    .eth()
-                    .data(lkey, put(0, frame), static_cast<uint32_t>(frame.size())));
-        sq.ring_doorbell();
+        post_packet(frame);
         run();
     }
 
@@ -321,8 +318,7 @@ TEST_F(RewriteTest, TunnelsOfTheOtherDirectionAndWhatIsNotThereAreRefused) {
     transmit.domain = FlowDomain::egress;
     const auto status = [&](FlowAttr attr, const RewriteAttr& rewrite) {
         attr.rewrite = rewrite;
-        const auto made = device->create_flow(attr);
-        return made ? std::optional<Status>{} : made.error();
+        return refusal(device->create_flow(attr));
     };
     const Number on = reformat(ReformatKind::l2_to_l2_tunnel, l2),
                  off = reformat(ReformatKind::l3_tunnel_to_l2, l2);

@@ -91,10 +91,7 @@ TEST_F(SamplersTest, WhatIsSentIsSampledToo) {
     ASSERT_TRUE(lead(first, sampler));
     EXPECT_EQ(refusal(lead(root, sampler)), Status::bad_parameter) << "of the other direction";
     const Bytes frame = frames::build(Spec{});
-    Wqe wqe(mlx5::WqeOpcode::send);
-    wqe.eth();
-    sq.post(wqe.data(lkey, put(0, frame), static_cast<uint32_t>(frame.size())));
-    sq.ring_doorbell();
+    post_packet(frame);
     run();
     EXPECT_EQ(packets(counter), 1u);
     ASSERT_EQ(wire->sent.size(), 1u);
@@ -116,10 +113,7 @@ TEST_F(SamplersTest, WhatWaitsForTheWireIsSampledOnce) {
     for (size_t i = 0; i < kPackets; i++) {
         Bytes frame = frames::build(Spec{});
         frame.back() = static_cast<uint8_t>(i);
-        Wqe wqe(mlx5::WqeOpcode::send);
-        wqe.eth();
-        sq.post(wqe.data(lkey, put(0, frame), static_cast<uint32_t>(frame.size())));
-        sq.ring_doorbell();
+        post_packet(frame);
         wire->room = wire->sent.size();
         for (run(); !tx_cq.poll(); run())
             wire->room++;
@@ -199,8 +193,7 @@ TEST_F(SamplersTest, Refusals) {
     const auto refused = [&](auto change) {
         SamplerAttr attr = sampling(1);
         change(attr);
-        const auto made = device->create_sampler(attr);
-        return made ? std::optional<Status>() : made.error();
+        return refusal(device->create_sampler(attr));
     };
     EXPECT_EQ(refused([](SamplerAttr& attr) { attr.ratio = 0; }), Status::bad_parameter);
     EXPECT_EQ(refused([](SamplerAttr& attr) { attr.copies = 0xfffff; }), Status::bad_resource);

@@ -61,10 +61,7 @@ class SteBed : public Testbed {
         return packet_of(expect_packet(rx_cq));
     }
     void send(const Bytes& frame) {
-        sq.post(Wqe(mlx5::WqeOpcode::send)
-                    .eth()
-                    .data(lkey, put(0, frame), static_cast<uint32_t>(frame.size())));
-        sq.ring_doorbell();
+        post_packet(frame);
         run();
     }
 

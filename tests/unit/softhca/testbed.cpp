@@ -294,6 +294,13 @@ void Testbed::run() {
         ASSERT_LT(rounds, 100000) << "never idle";
 }
 
+void Testbed::post_packet(const Bytes& packet) {
+    sq.post(Wqe(mlx5::WqeOpcode::send)
+                .eth()
+                .data(lkey, put(0, packet), static_cast<uint32_t>(packet.size())));
+    sq.ring_doorbell();
+}
+
 void Testbed::post_buffer(TestRq& to) {
     const size_t slot = kMemory / 2 / kRoom;
     to.post({{lkey, memory.data() + kMemory / 2 + (to.producer % slot) * kRoom, kRoom}});

@@ -184,6 +184,8 @@ class Testbed : public testing::Test {
 
     /// Polls until the device is idle.
     void run();
+    /// To be sent by `sq`; it stands at the beginning of registered memory.
+    void post_packet(const Bytes& packet);
     /// One more receive buffer of kRoom bytes in the RQ.
     void post_buffer(TestRq& rq);
     void post_buffers(TestRq& rq, size_t count) {
