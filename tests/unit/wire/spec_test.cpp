@@ -61,7 +61,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Malformed{"tap:a:fast", "'fast' is no option"}, Malformed{"link:a b", "a b"},
                     Malformed{"link:../x", "bad name"}, Malformed{"pair:", "bad name"},
                     Malformed{"socket:", "path"}, Malformed{"pcap:", "which file"},
-                    Malformed{"pcap", "which file"}, Malformed{"pcap:a,a", "overwrite"},
+                    Malformed{"pcap", "which file"}, Malformed{"pcap:a,a", "overwritten"},
                     Malformed{"gen:size", "'size'"}, Malformed{"gen:size=59", "from 60"},
                     Malformed{"gen:size=99999", "size=99999"}, Malformed{"gen:size=-1", "size=-1"},
                     Malformed{"gen:size=", "size="}, Malformed{"gen:count=0", "count=0"},
