@@ -7,9 +7,11 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <chrono>
 #include <infiniband/mlx5dv.h>
 #include <infiniband/verbs.h>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
