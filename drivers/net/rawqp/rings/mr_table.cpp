@@ -9,11 +9,11 @@
 namespace rawqp {
 namespace {
 
-/// A reader looks again when a writer was at work, but not for ever: the writer may have died.
+/// A reader retries when a writer was at work, but not for ever: the writer may have died.
 constexpr unsigned kMaxReads = 1000;
 
-// The entries are read while they may be written; what was read then is thrown away. Acquire and
-// release keep the accesses between the two looks at the version.
+// Entries are read while they may be written; what was read then is thrown away. Acquire and
+// release keep the accesses between the two reads of the version.
 template <class T> T load(const T& field) { return __atomic_load_n(&field, __ATOMIC_ACQUIRE); }
 template <class T> void store(T& field, T value) {
     __atomic_store_n(&field, value, __ATOMIC_RELEASE);
@@ -112,7 +112,7 @@ const MrEntry* MrCache::miss(uintptr_t address) {
         first_ = *entry;
         return &first_;
     }
-    others_ = {}; // a new region may take in others, whose lkeys end
+    others_ = {}; // a new region may absorb others, whose lkeys end
     return ring_host(table_->port_id()).register_address(address, first_) ? &first_ : nullptr;
 }
 

@@ -25,11 +25,12 @@ class MrTable {
     MrTable(const MrTable&) = delete;
     MrTable& operator=(const MrTable&) = delete;
 
-    /// The entry that holds the address. None may also mean that a writer kept changing it.
+    /// The entry that contains the address. Nothing may also mean that a writer kept changing the
+    /// table.
     [[nodiscard]] std::optional<MrEntry> find(uintptr_t address) const;
 
-    /// Grows each time that memory is unregistered or a mempool destroyed: what was copied from the
-    /// table, or remembered of a pool, before may be void.
+    /// Grows each time memory is unregistered or a mempool destroyed: what was copied from the
+    /// table, or remembered about a pool, before then may be stale.
     [[nodiscard]] uint32_t generation() const {
         return __atomic_load_n(&generation_, __ATOMIC_ACQUIRE);
     }
@@ -40,13 +41,13 @@ class MrTable {
         void operator()(Block* block) const;
     };
     using Room = std::unique_ptr<Block, FreeBlock>;
-    /// Room for so many entries, or null. Apart from move_to(), as a writer may hold locks that
-    /// forbid to allocate.
+    /// Room for this many entries, or null. Separate from move_to(), as a writer may hold locks
+    /// under which it must not allocate.
     [[nodiscard]] static Room allocate(size_t entries);
-    /// Takes the room if it is larger than what there is. For the writer.
+    /// Takes over the room if it is larger than the present one. For the writer.
     void move_to(Room& room);
     [[nodiscard]] size_t capacity() const { return __atomic_load_n(&capacity_, __ATOMIC_RELAXED); }
-    /// Replaces all entries. There are capacity() of them at most.
+    /// Replaces all entries, by capacity() at most.
     void publish(std::span<const MrEntry> entries);
     [[nodiscard]] size_t size() const { return __atomic_load_n(&count_, __ATOMIC_RELAXED); }
 
@@ -61,8 +62,8 @@ class MrTable {
     Block* block_ = nullptr; ///< owned
 };
 
-/// Per-queue cache: nearly every packet is in the same region as the one before it. Where those of
-/// two regions alternate, as copied and attached ones of striding queues do, no entry moves.
+/// Per-queue cache: nearly every packet is in the same region as the one before it. Where packets
+/// of two regions alternate, as the copied and attached ones of striding queues do, no entry moves.
 class MrCache {
   public:
     explicit MrCache(MrTable* table = nullptr) : table_(table) {}
@@ -89,14 +90,14 @@ class MrCache {
         if (now == generation_) [[likely]]
             return false;
         clear();
-        // Of a process that is killed here another one forgets once more.
+        // If this process is killed here, another one forgets once more.
         std::atomic_signal_fence(std::memory_order_release);
         generation_ = now;
         return true;
     }
 
-    /// While it lives, entries or what was concluded from them change. Should this process be
-    /// killed meanwhile, the one that goes on forgets all, by sync().
+    /// Lives while entries, or conclusions drawn from them, change. Should this process be killed
+    /// meanwhile, the one that carries on forgets everything in sync().
     class Change {
       public:
         explicit Change(MrCache& cache) : cache_(cache), generation_(cache.generation_) {
@@ -119,7 +120,7 @@ class MrCache {
     [[nodiscard]] static bool holds(const MrEntry& entry, uintptr_t address) {
         return address - entry.start < entry.end - entry.start;
     }
-    /// In the other entries, of which the last one becomes the first, or in the table.
+    /// Looks in the other entries, the last of which becomes the first, or in the table.
     [[gnu::noinline]] const MrEntry* find_farther(uintptr_t address);
     [[gnu::noinline, gnu::cold]] const MrEntry* miss(uintptr_t address);
 

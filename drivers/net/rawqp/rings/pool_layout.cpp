@@ -6,17 +6,17 @@
 namespace rawqp {
 namespace {
 
-/// Mbufs from the one looked at to the one fetched: one by one, a walk waits for memory each time.
+/// Prefetch distance in mbufs: without it, a walk waits for memory at each one.
 constexpr size_t kAhead = 12;
 
-/// RingHost::buffer_offset, found by looking at each mbuf.
+/// RingHost::buffer_offset, determined by looking at each mbuf.
 uint32_t walk_buffers(rte_mempool* pool) {
     struct Walk {
         uintptr_t offset;
         bool common;
-        size_t ahead; ///< bytes to an mbuf some steps on, in pools laid out as they mostly are
+        size_t ahead; ///< bytes to an mbuf some steps ahead, in pools of the usual layout
     };
-    // The layout of rte_pktmbuf_pool_create; applications may have initialised mbufs otherwise.
+    // The layout of rte_pktmbuf_pool_create; applications may have initialised mbufs differently.
     Walk walk{sizeof(rte_mbuf) + rte_pktmbuf_priv_size(pool),
               (rte_pktmbuf_priv_flags(pool) & RTE_PKTMBUF_POOL_F_PINNED_EXT_BUF) == 0,
               kAhead * (pool->header_size + pool->elt_size + pool->trailer_size)};
@@ -41,12 +41,12 @@ uint32_t walk_buffers(rte_mempool* pool) {
 uint32_t RingHost::buffer_offset(rte_mempool* pool, uint32_t generation) {
     const std::lock_guard lock(layouts_mutex_);
     const uint32_t size = pool->populated_size; // before the walk: it may be growing
-    // A pool that is gone may leave its address behind: then the generation is another.
+    // Another pool may have the address of one that is gone: then the generation differs.
     for (const Layout& known : layouts_)
         if (known.pool == pool && known.size == size && known.generation == generation)
             return known.buffer_offset;
     const uint32_t found = walk_buffers(pool);
-    // "No" may be said of mbufs that are attached to others just now.
+    // Zero is not kept: it may be due to mbufs that are attached to others just now.
     if (found != 0) layouts_[next_layout_++ % layouts_.size()] = {pool, size, generation, found};
     return found;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What all mbufs of a mempool have in common, so that bursts need not look at each. A pool that
-// grows may lose it: see rte_mempool::populated_size.
+// grows may lose this: see rte_mempool::populated_size.
 #pragma once
 
 #include "drivers/net/rawqp/dpdk.hpp"
@@ -15,18 +15,19 @@ namespace rawqp {
 [[nodiscard]] uint16_t common_data_offset(rte_mempool* pool, uint16_t headroom, MrCache& mrs);
 
 /// The lkey (as WQEs hold it) of all buffers of the pool when they lie in one memory region; 0 when
-/// they do not or that cannot be told (pinned external buffers).
+/// they do not or it cannot be determined (pinned external buffers).
 [[nodiscard]] uint32_t common_lkey(rte_mempool* pool, MrCache& mrs);
 
-/// Which lkey holds for all buffers of a mempool, for the pools seen last. Used by the queue's
-/// lcore only. A pool that has grown is another one: its new mbufs may be in another memory region.
+/// The lkey that holds for all buffers of a mempool, for the pools seen last. Used by the queue's
+/// lcore only. A pool that has grown counts as another one: its new mbufs may be in another memory
+/// region.
 class PoolKeys {
   public:
     /// As WQEs hold it; 0 when the pool's buffers are in several memory regions or not its own.
     [[nodiscard]] uint32_t find(rte_mempool* pool, MrCache& mrs) {
         return last_.is(pool) ? last_.lkey_be : miss(pool, mrs);
     }
-    /// Forgets all (MrCache::sync said so).
+    /// Forgets everything (MrCache::sync said so).
     void clear();
 
   private:

@@ -26,7 +26,7 @@ PtpKind ptp_kind(const rte_mbuf& packet) {
         &packet, &lengths, RTE_PTYPE_L2_MASK | RTE_PTYPE_L3_MASK | RTE_PTYPE_L4_MASK);
     if ((type & RTE_PTYPE_L3_MASK) == 0) {
         if (lengths.l2_len == 0) return PtpKind::none; // too short
-        // Ethernet's type field ends the L2 header.
+        // The L2 header ends with Ethernet's type field.
         rte_be16_t copy = 0;
         const auto* const ether_type = static_cast<const rte_be16_t*>(
             rte_pktmbuf_read(&packet, lengths.l2_len - sizeof copy, sizeof copy, &copy));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Stamps of PTP messages (IEEE 1588), for rte_eth_timesync_*: when the last ones came to a queue,
-// and when the last one that an application asked for was sent.
+// Time stamps of PTP messages (IEEE 1588), for rte_eth_timesync_*: when the last ones reached a
+// queue, and when the last one for which an application asked was sent.
 #pragma once
 
 #include "drivers/net/rawqp/dpdk.hpp"
@@ -26,12 +26,12 @@ enum class PtpKind : uint8_t {
     event    ///< Sync, Delay_Req, Pdelay_Req, Pdelay_Resp: their time matters
 };
 
-/// Of PTP version 2 over Ethernet (type 0x88f7), or UDP ports 319 and 320 over IPv4 and IPv6, with
-/// or without VLAN tags; looks at the first mbuf only.
+/// Recognises PTP version 2 over Ethernet (type 0x88f7), or UDP ports 319 and 320 over IPv4 and
+/// IPv6, with or without VLAN tags; looks at the first mbuf only.
 [[nodiscard]] PtpKind ptp_kind(const rte_mbuf& packet);
 
-/// Gives PTP messages among a burst's packets their flags, and keeps the stamps of events, which
-/// are in the mbufs at `offset`.
+/// Sets the flags of PTP messages among a burst's packets, and keeps the time stamps of events,
+/// which the mbufs hold at `offset`.
 void note_ptp(uint16_t queue_id, int offset, PtpStamps& stamps, rte_mbuf** packets, uint16_t count);
 
 } // namespace rawqp

@@ -23,8 +23,8 @@ class RetryGate {
     uint64_t next_ = 0;
 };
 
-/// Counts a reset that worked and logs the 1st, 2nd, 4th, 8th ... of them with what the
-/// completion's status (ibv_wc_status) means and the vendor's own code.
+/// Counts a successful reset and logs the 1st, 2nd, 4th, 8th ... of them with the meaning of the
+/// completion's status (ibv_wc_status) and the vendor's own code.
 void log_recovery(RxRing& ring, unsigned status, unsigned vendor);
 void log_recovery(TxRing& ring, unsigned status, unsigned vendor);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a ring needs of the process that it runs in. Rings lie in memory that several processes
-// share, so they hold no pointer that only one of them can follow: by the port's number they find
-// here, for this process, whoever does for them what is not plain data.
+// What a ring needs from the process that it runs in. Rings lie in memory that several processes
+// share, so they hold no pointer that is valid in one of them only: by port number they look up
+// here the object that does for them, in this process, whatever takes more than plain data.
 #pragma once
 
 #include "common/verbs/api.hpp"
@@ -24,29 +24,31 @@ struct MrEntry {
     uint32_t lkey_be = 0; ///< as WQEs hold it
 };
 
-/// One per port and process. Everything is for cold paths.
+/// One per port and process. Everything here is for cold paths.
 class RingHost {
   public:
-    /// `address` is not in the port's MrTable. Registers the memory that holds it (a mempool chunk
-    /// or DPDK heap memory that appeared at run time) and returns its entry by value; false when
-    /// the memory cannot be registered (logged once per cause). Thread-safe.
+    /// Called when `address` is not in the port's MrTable. Registers the memory that holds it (a
+    /// mempool chunk or DPDK heap memory that appeared at run time) and returns its entry by value;
+    /// false when the memory cannot be registered (logged once per cause). Thread-safe.
     virtual bool register_address(uintptr_t address, MrEntry& entry) = 0;
 
-    /// An error CQE stopped the queue. Brings its WQ or QP to reset and back to ready, after which
-    /// the ring starts over. Called on the queue's lcore; returns 0 or a negative errno (the queue
-    /// stays dead, and the call is made again on a later burst, at most once per millisecond).
+    /// Called when an error CQE stopped the queue. Takes its WQ or QP to reset and back to ready,
+    /// after which the ring starts over. Called on the queue's lcore; returns 0 or a negative errno
+    /// (the queue stays dead, and the call is made again on a later burst, at most once per
+    /// millisecond).
     virtual int reset(RxRing& ring) = 0;
     virtual int reset(TxRing& ring) = 0;
 
-    /// How the device's clock translates to real time just now. 0 or an errno value.
+    /// Reads how the device's clock translates to real time at present. Returns 0 or an errno
+    /// value.
     virtual int read_clock(mlx5dv_clock_info& info) = 0;
-    /// The device's clock, in ticks: rte_eth_read_clock() without the devarg rx_timestamp.
-    /// Likewise.
+    /// Reads the device's clock in ticks: rte_eth_read_clock() without the devarg rx_timestamp.
+    /// Returns the same.
     virtual int read_clock(uint64_t& ticks) = 0;
 
     /// Bytes from each mbuf of the pool to its buffer, when they are the same for all and none has
-    /// an external buffer; else 0. Walks such a pool once, however many queues it has, and again
-    /// when it has grown or `generation` (MrTable's) is another. Thread-safe.
+    /// an external buffer; else 0. Walks such a pool once, however many queues use it, and again
+    /// when it has grown or `generation` (MrTable's) has changed. Thread-safe.
     [[nodiscard]] uint32_t buffer_offset(rte_mempool* pool, uint32_t generation);
 
   protected:
@@ -64,7 +66,8 @@ class RingHost {
     uint8_t next_layout_ = 0;       ///< of layouts_, to overwrite
 };
 
-/// That of this process. There is one from before the port's first ring until after its last.
+/// The port's RingHost in this process. It exists from before the port's first ring until after its
+/// last.
 [[nodiscard]] RingHost& ring_host(uint16_t port_id);
 void set_ring_host(uint16_t port_id, RingHost* host);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the texts about rings of all formats share.
+// What the text dumps of all formats' rings share.
 #pragma once
 
 #include "drivers/net/rawqp/rings/tx_mbufs.hpp"
@@ -13,15 +13,15 @@ namespace rawqp {
 /// Memory of a ring as big-endian words, eight to a line, each line after `name`.
 [[nodiscard]] std::string words_text(const char* name, const void* memory, size_t bytes);
 
-/// A segment that a receive WQE has room in. Mbufs are named by their address and not looked into:
-/// they may be gone by now.
+/// A segment in which a receive WQE has room. Mbufs are named by address and not read: they may be
+/// gone by now.
 [[nodiscard]] inline std::string sge_text(const rte_mbuf* mbuf, uint64_t address, uint32_t bytes,
                                           uint32_t lkey) {
     return fmt::format("mbuf {}, {} bytes at {:#x}, lkey {:#x}\n", fmt::ptr(mbuf), bytes, address,
                        lkey);
 }
 
-/// The descriptor so many after the one that the next segment takes.
+/// The descriptor `offset` after the one that the next segment takes.
 [[nodiscard]] inline bool is_free(const TxMbufs& mbufs, uint16_t offset) {
     return offset < mbufs.room();
 }

@@ -9,7 +9,7 @@
 namespace rawqp {
 namespace {
 
-/// A sum over sound data, its checksum included, is all ones.
+/// A sum over correct data, including its checksum, is all ones.
 constexpr uint16_t kSound = 0xffff;
 
 enum class Verdict : uint8_t { unknown, good, bad };
@@ -21,8 +21,9 @@ struct Verdicts {
 
 using Head = std::span<const std::byte>;
 
-/// What follows a bare IP header is summed with the addresses of that header. Options and extension
-/// headers may hold the ones that count (source routes, segments left, home addresses).
+/// The sum over what follows a bare IP header includes the addresses in that header. Options and
+/// extension headers may hold the addresses that count (source routes, segments left, home
+/// addresses).
 bool bare(const net::Headers& headers) {
     constexpr uint32_t kIpv4 = sizeof(rte_ipv4_hdr), kIpv6 = sizeof(rte_ipv6_hdr);
     return uint32_t{headers.l4} == headers.l3 + (headers.ip_version == 4 ? kIpv4 : kIpv6);
@@ -53,12 +54,12 @@ Verdicts verify(const rte_mbuf& packet, const net::Headers& headers, Head head) 
     Verdicts verdicts;
     if (headers.ip_version == 4) verdicts.l3 = verify_ipv4(headers, head);
     verdicts.l4 = verify_l4(packet, headers, head);
-    // Behind a broken IP header only success means something.
+    // Behind a bad IP header only success means anything.
     if (verdicts.l3 == Verdict::bad && verdicts.l4 == Verdict::bad) verdicts.l4 = Verdict::unknown;
     return verdicts;
 }
 
-/// As devices that look into tunnels have it: good is what is good outside and inside. One flag
+/// As devices that look into tunnels report it: good if both outer and inner are good. One flag
 /// cannot tell which of them is bad.
 Verdicts verify_tunnel(const rte_mbuf& packet, const net::Headers& outer, Head head) {
     const net::Headers inner = net::parse_inner(head, packet.pkt_len, outer);
@@ -71,7 +72,7 @@ Verdicts verify_tunnel(const rte_mbuf& packet, const net::Headers& outer, Head h
             both(outer.l4 == 0 || outside.l4 == Verdict::good, inside.l4)};
 }
 
-/// Whether the mbufs have room for what the device says it has received: no real one says more.
+/// Whether the mbufs have room for what the device says it has received: no real device exceeds it.
 bool is_whole(const rte_mbuf& packet) {
     uint32_t bytes = 0;
     for (const rte_mbuf* segment = &packet; segment != nullptr; segment = segment->next) {

@@ -23,30 +23,30 @@ struct RxBuffers {
 /// The same for each of the spec's segments.
 [[nodiscard]] std::vector<RxSegment> rx_layout(const RxSpec& spec);
 
-/// A queue of so many WQEs gets its buffers back when this many lack some.
+/// A queue of `wqes` WQEs is refilled when this many of them lack buffers.
 [[nodiscard]] constexpr uint16_t refill_batch(uint32_t wqes) {
     // A multiple of a cache line of pointers; amortises the doorbell.
     constexpr uint32_t kBatch = 32;
     return static_cast<uint16_t>(std::clamp(wqes / 4, 1u, kBatch));
 }
-/// Of a queue that is not started: whoever polls it all the same posts no buffers.
+/// The refill batch of a queue that is not started: polling it all the same posts no buffers.
 inline constexpr uint16_t kNoRefill = UINT16_MAX;
 
-/// Starts a received mbuf's fields with RxBuffers::rearm. By memcpy: the word overlays fields that
-/// are read with their own types.
+/// Initialises a received mbuf's fields with RxBuffers::rearm. Uses memcpy because the word
+/// overlays fields that are read with their own types.
 inline void rearm_mbuf(rte_mbuf& mbuf, uint64_t rearm) {
     memcpy(compat::mbuf_rearm_word(&mbuf), &rearm, sizeof rearm);
 }
 
-/// Offloads that few ask for; bursts without them are faster.
+/// Offloads that few applications ask for; bursts without them are faster.
 inline constexpr uint64_t kRxExtras = RTE_ETH_RX_OFFLOAD_TIMESTAMP | RTE_ETH_RX_OFFLOAD_KEEP_CRC;
 
 struct RxExtras {
     uint64_t timestamp_flag = 0; ///< of ol_flags; 0: no time stamps
-    /// Of the mbuf's dynamic field. Without time stamps, where a burst may put them all the same
-    /// that also serves a queue with them: what receive leaves undefined.
+    /// Of the mbuf's dynamic field. Without time stamps, of a field that receive leaves undefined:
+    /// a burst that also serves queues with time stamps may write them there all the same.
     int timestamp_offset = offsetof(rte_mbuf, tx_offload);
-    uint8_t crc_bytes = 0; ///< at the end of the packet, no part of its length
+    uint8_t crc_bytes = 0; ///< at the end of the packet, not part of its length
 };
 /// ENOTSUP when the mbuf has no place for a time stamp.
 [[nodiscard]] Result<RxExtras> rx_extras(const RxSpec& spec);
@@ -57,11 +57,11 @@ inline void stamp(rte_mbuf& mbuf, const RxExtras& extras, uint64_t time) {
     mbuf.ol_flags |= extras.timestamp_flag;
 }
 
-/// Mbuf flags that packets may have: of checksums, what RTE_ETH_RX_OFFLOAD_* ask for; of a VLAN tag
-/// in any case, as it may be stripped from some moment on.
+/// Mbuf flags that packets may have: those of checksums as RTE_ETH_RX_OFFLOAD_* ask for them; those
+/// of a VLAN tag in any case, as stripping may be turned on later.
 [[nodiscard]] uint64_t rx_flags(uint64_t offloads);
 
-/// The failure of a start: the pool of `ring` does not hold `wanted` usable mbufs.
+/// The error of a failed start: the pool of `ring` does not hold `wanted` usable mbufs.
 [[nodiscard]] tl::unexpected<Error> not_enough_mbufs(const RxRing& ring, const rte_mempool* pool,
                                                      uint32_t wanted);
 
@@ -71,8 +71,8 @@ inline void stamp(rte_mbuf& mbuf, const RxExtras& extras, uint64_t time) {
 }
 void return_mbufs(rte_mbuf** mbufs, unsigned count); ///< to the pool of all of them
 
-/// Counts each missing buffer once, however often a burst asks the empty pool again. `due` is what
-/// was missing and counted before.
+/// Counts each missing buffer once, however often a burst asks the empty pool again. `due` is how
+/// many were missing and counted before.
 inline void count_nombuf(RxCounters& counters, uint16_t& due, uint16_t missing) {
     if (missing > due) count_up(counters.nombuf, missing - due);
     due = missing;

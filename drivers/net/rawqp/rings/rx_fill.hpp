@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Buffers of a receive ring, in and out, for rings of any format.
+// Puts buffers into receive rings of any format and takes them out.
 //
 // A ring type has: mbufs[slot << log_segments | segment], descriptors() of them, producer and mask,
 // missing(), pool, segments, rearm, base_flags; segment(i), the RxSegment of a packet's i-th mbuf;
 // and write_segment(index, mbuf), which makes the descriptor `index` point at the mbuf's data
-// (false: that memory has no lkey). In slots that the device does not own a null pointer is a
+// (false: that memory has no lkey). In slots that the device does not own, a null pointer marks a
 // buffer to be replaced; the other buffers of such a slot stay where they are.
 #pragma once
 
@@ -34,7 +34,7 @@ template <class Ring> bool fill_slots(Ring& ring, uint16_t first, uint16_t count
             return_mbufs(&fresh[used], wanted - used);
             return false;
         }
-        rte_compiler_barrier(); // also of a process that is killed, a slot has what its WQE says
+        rte_compiler_barrier(); // even if the process is killed, a slot has what its WQE says
         ring.mbufs[i] = fresh[used++];
     }
     return true;
@@ -64,8 +64,8 @@ template <class Ring> bool fill_split_slots(Ring& ring, uint16_t first, uint16_t
     return true;
 }
 
-/// Moves the producer over every slot that can get its buffers, by `fill(ring, first, count)` for
-/// runs that do not wrap. False: buffers are still missing.
+/// Moves the producer past every slot that can get its buffers, calling `fill(ring, first, count)`
+/// for runs that do not wrap. False: buffers are still missing.
 template <class Ring, class Fill> bool fill_ring(Ring& ring, Fill fill) {
     while (ring.missing() > 0) {
         const uint16_t slot = ring.producer & ring.mask;
@@ -81,7 +81,7 @@ template <class Ring, class Fill> bool fill_ring(Ring& ring, Fill fill) {
     return true;
 }
 
-/// Buffers that the missing slots lack: not all that a slot has were used.
+/// Buffers that the missing slots lack: a packet may have used only some of a slot's buffers.
 template <class Ring> uint16_t lacking_buffers(const Ring& ring) {
     if (ring.segments == 1) return ring.missing();
     uint16_t lacking = 0;
@@ -92,7 +92,8 @@ template <class Ring> uint16_t lacking_buffers(const Ring& ring) {
     return lacking;
 }
 
-/// The failure of a start, of a ring that has given all back: names the pool that is too small.
+/// The error of a failed start, after the ring has returned all buffers: names the pool that is too
+/// small.
 template <class Ring> tl::unexpected<Error> not_filled(const Ring& ring) {
     for (uint32_t i = 0; i < ring.segments; ++i) {
         rte_mempool* const pool = ring.segment(i).pool;
@@ -110,14 +111,14 @@ template <class Ring> void free_buffers(Ring& ring) {
         rte_mbuf* const mbuf = ring.mbufs[i];
         if (mbuf == nullptr) continue;
         ring.mbufs[i] = nullptr;
-        rte_compiler_barrier(); // a process that is killed here has lost it, not freed it for two
+        rte_compiler_barrier(); // a process killed here loses it rather than freeing it twice
         rte_mbuf_raw_free(mbuf);
     }
 }
 
-/// After the queue was reset: moves the ring's buffers to its first slots, as every other slot may
-/// lack some. Returns how many slots have all of theirs. A process that is killed here loses one
-/// buffer at most; another one may begin anew.
+/// After a queue reset: moves the ring's buffers to its first slots, as any slot may lack some.
+/// Returns how many slots have all of theirs. A process that is killed here loses at most one
+/// buffer; another one may start over.
 template <class Ring> uint16_t gather_buffers(Ring& ring) {
     uint32_t complete = ring.mask + 1u;
     for (uint32_t column = 0; column < ring.segments; ++column) {
@@ -135,8 +136,8 @@ template <class Ring> uint16_t gather_buffers(Ring& ring) {
     return static_cast<uint16_t>(complete);
 }
 
-/// Takes a packet of `bytes` out of the slot whose buffers start at `mbufs`: as many as it fills,
-/// as a chain; the others stay. The head was described as if it held all of the packet.
+/// Takes a packet of `bytes` out of the slot whose buffers start at `mbufs`: chains as many as it
+/// fills and leaves the others. The head was described as if it held the whole packet.
 template <class Ring> inline void take_chain(const Ring& ring, rte_mbuf** mbufs, uint32_t bytes) {
     rte_mbuf* head = mbufs[0];
     mbufs[0] = nullptr;

@@ -66,7 +66,7 @@ Result<StridingPool*> make_striding_pool(const std::string& queue, uint32_t coun
         static_cast<uint32_t>(RTE_ALIGN_CEIL(head + RTE_PKTMBUF_HEADROOM, RTE_CACHE_LINE_SIZE));
     const size_t bytes = pool->data_offset + size_t{strides} * stride_bytes;
 
-    // Pools of a queue's former lives may be around still.
+    // Pools from before the queue's last stop may still exist.
     static std::atomic<unsigned> number;
     const std::string name = fmt::format("rawqp_strides_{}", number++);
     Layout layout{strides, pool->data_offset, pool.get()};
@@ -77,7 +77,7 @@ Result<StridingPool*> make_striding_pool(const std::string& queue, uint32_t coun
                                   nullptr, format_buffer, &layout, node, RTE_MEMPOOL_F_SC_GET);
     };
     pool->mempool = create(socket);
-    // Not by rte_errno: of a socket without memory, mempools leave ENOENT in it.
+    // Not by rte_errno: for a socket without memory, mempools leave ENOENT in it.
     if (pool->mempool == nullptr) pool->mempool = create(SOCKET_ID_ANY);
     if (pool->mempool == nullptr)
         return fail(ENOMEM,

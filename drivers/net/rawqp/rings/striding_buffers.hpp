@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The packet memory of a striding receive queue. A buffer holds the packets of one WQE; those that
 // are not copied are attached to mbufs as external buffers, so it may outlive its queue: whoever
-// gives the last reference back frees what is left.
+// drops the last reference frees what is left.
 #pragma once
 
 #include "common/result.hpp"
@@ -22,14 +22,15 @@ struct StridingBuffer {
     [[nodiscard]] rte_mbuf_ext_shared_info& info(uint32_t stride) {
         return reinterpret_cast<rte_mbuf_ext_shared_info*>(this + 1)[stride];
     }
-    /// Packets of it are still out. What the application wrote into them has happened before.
+    /// The application still holds packets of it. Acquires: what it wrote into returned ones has
+    /// happened before.
     [[nodiscard]] bool in_use() const { return __atomic_load_n(&references, __ATOMIC_ACQUIRE) > 1; }
     void add_references(uint32_t count) {
         __atomic_add_fetch(&references, count, __ATOMIC_RELAXED);
     }
     /// Any thread.
     void drop_references(uint32_t count);
-    /// Each stride's free_cb: what an attached packet is known by.
+    /// Each stride's free_cb, by which an attached packet is recognised.
     static void free_packet(void*, void* buffer);
 };
 static_assert(sizeof(StridingBuffer) % alignof(rte_mbuf_ext_shared_info) == 0);
@@ -42,18 +43,19 @@ struct StridingPool {
 
     /// A buffer with one reference, or null. One thread at a time.
     [[nodiscard]] StridingBuffer* take();
-    /// The ring goes. Nothing of the pool may be used by it any more.
+    /// The ring goes away and may not use anything of the pool any more.
     void leave();
 };
 
-/// Takes packets off mbufs, one after the other: their references to the same buffer go back
+/// Detaches packets from mbufs, one after the other. References to the same buffer are dropped
 /// together, where rte_pktmbuf_detach() would call back for each, and what the mbufs of a pool have
 /// in common is looked up once.
 class StridingDetacher {
   public:
     ~StridingDetacher() { give_back(); }
-    /// Has the mbuf as its pool made it, and nobody else hold it. False, and nothing is done, if it
-    /// has no packet of a StridingBuffer attached, or somebody else holds that or the mbuf.
+    /// Restores the mbuf to the state in which its pool made it, held by nobody else. Returns false
+    /// and does nothing if no packet of a StridingBuffer is attached, or somebody else holds the
+    /// packet or the mbuf.
     [[nodiscard]] bool detach(rte_mbuf& mbuf) {
         if (!RTE_MBUF_HAS_EXTBUF(&mbuf) || mbuf.shinfo->free_cb != StridingBuffer::free_packet ||
             rte_mbuf_refcnt_read(&mbuf) != 1 || rte_mbuf_ext_refcnt_read(mbuf.shinfo) != 1)
@@ -96,7 +98,7 @@ class StridingDetacher {
     }
 
     StridingBuffer* buffer_ = nullptr;
-    uint32_t references_ = 0; ///< to it, that are to go back
+    uint32_t references_ = 0; ///< to buffer_, to be dropped
     OwnBuffer own_;
 };
 

@@ -25,7 +25,7 @@ static_assert(kMaxTxSegments <= kMinDescriptors / 2);
 uint32_t count_lost(TxRing& ring, TxMbufs& mbufs, uint16_t first) {
     uint32_t lost = 0;
     uint16_t position = first;
-    // Ends also where a process that was killed had noted only a part of its last packet.
+    // Ends as well where a killed process had noted only part of its last packet.
     for (auto left = static_cast<uint16_t>(mbufs.head() - first); left > 0;) {
         const rte_mbuf& packet = *mbufs.slot(position);
         count_down(ring.counters.packets);

@@ -18,13 +18,14 @@ inline constexpr uint32_t kMinTxBytes = RTE_ETHER_HDR_LEN;
     return packet.nb_segs <= max_segments && packet.pkt_len >= kMinTxBytes;
 }
 
-/// Descriptors that the packet took. tx_prepare refuses one that says it has no segments, but
-/// bursts do not look; whoever steps from packet to packet must get past it.
+/// Descriptors that the packet took. tx_prepare refuses a packet that claims to have no segments,
+/// but bursts do not check; code that steps from packet to packet must get past it.
 [[nodiscard]] inline uint16_t segments_of(const rte_mbuf& packet) {
     return RTE_MAX(packet.nb_segs, uint16_t{1});
 }
 
-/// Longest header, with both of a tunnel's, that is repeated before each segment of a packet (TSO).
+/// Longest header that is repeated before each segment of a packet (TSO), both of a tunnel
+/// included.
 inline constexpr uint32_t kMaxTsoHeader = 192;
 /// Largest payload of such a segment: the device's field has 14 bits.
 inline constexpr uint16_t kMaxSegmentSize = 0x3fff;
@@ -35,7 +36,7 @@ inline constexpr uint16_t kMaxSegmentSize = 0x3fff;
     return raw ? device.tso_caps.max_tso : 0;
 }
 
-/// Header bytes of a packet with RTE_MBUF_F_TX_TCP_SEG, as its length fields say.
+/// Header bytes of a packet with RTE_MBUF_F_TX_TCP_SEG, according to its length fields.
 [[nodiscard]] inline uint32_t tso_header_bytes(const rte_mbuf& packet) {
     const uint32_t inner = packet.l2_len + packet.l3_len + packet.l4_len;
     const bool tunnel = (packet.ol_flags & RTE_MBUF_F_TX_TUNNEL_MASK) != 0;
@@ -45,29 +46,30 @@ inline constexpr uint16_t kMaxSegmentSize = 0x3fff;
 /// EINVAL with the offending figure when a format cannot take the spec.
 [[nodiscard]] Result<void> check_tx_spec(const TxSpec& spec);
 
-/// Mbuf flag by which applications forbid that the packet is copied into the WQE; 0: none has it.
+/// Mbuf flag by which applications forbid copying the packet into the WQE; 0: they have none.
 [[nodiscard]] uint64_t no_inline_flag();
 
-/// Whether the application promised mbufs that go back to their pool as they are.
+/// Whether the application promised mbufs that can go back to their pool as they are.
 [[nodiscard]] constexpr bool whole_packets_of_one_pool(uint64_t offloads) {
     return (offloads & RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE) &&
            !(offloads & RTE_ETH_TX_OFFLOAD_MULTI_SEGS);
 }
 
-/// Turns the packets from TxMbufs position `first` on from sent into errors. Returns how many.
+/// Recounts the packets from TxMbufs position `first` on as errors rather than sent. Returns how
+/// many.
 uint32_t count_lost(TxRing& ring, TxMbufs& mbufs, uint16_t first);
 
-/// A packet that the queue cannot send: frees it and counts an error.
+/// Frees a packet that the queue cannot send and counts an error.
 [[gnu::noinline, gnu::cold]] void drop(TxRing& ring, rte_mbuf* packet);
 
 /// eth_tx_prep_t of all formats; `queue` is a TxRing. Sets rte_errno to EINVAL (malformed packet)
 /// or ENOTSUP (offload not enabled on the queue). In tx_prepare.cpp.
 uint16_t tx_prepare(void* queue, rte_mbuf** packets, uint16_t count);
 
-// ---- What formats do alike, each with a ring type of its own. Ring has a TxMbufs `mbufs`, and its
-// namespace a `bool reap(Ring&, uint32_t limit)`: frees the mbufs of completed WQEs until at least
-// `limit` segments were freed; false while the queue is in error; and an `ask(Ring&)`: the device
-// is to tell of everything that it was given.
+// ---- What formats do alike, each with its own ring type. Ring has a TxMbufs `mbufs`. Its
+// namespace has `bool reap(Ring&, uint32_t limit)`, which frees the mbufs of completed WQEs until
+// at least `limit` segments were freed and returns false while the queue is in error, and
+// `ask(Ring&)`, which makes the device report the completion of everything that it was given.
 
 /// Fills in what the ring takes from its spec. False: no DPDK memory.
 template <class Ring> [[nodiscard]] bool init_tx_ring(Ring& ring, const TxSpec& spec) {
@@ -86,7 +88,7 @@ template <class Ring> int tx_descriptor_status(void* queue, uint16_t offset) {
     if (offset >= ring.mbufs.size()) return -EINVAL;
     if (!reap(ring, UINT32_MAX)) return RTE_ETH_TX_DESC_UNAVAIL;
     if (offset < ring.mbufs.room()) return RTE_ETH_TX_DESC_DONE;
-    ask(ring); // or it might be asked about for ever
+    ask(ring); // or the application might poll it for ever
     return RTE_ETH_TX_DESC_FULL;
 }
 
@@ -101,10 +103,10 @@ template <class Ring> int tx_done_cleanup(void* queue, uint32_t limit) {
     return freed;
 }
 
-/// RingFormat::tx_stop. Status and clean-up of a stopped queue may be asked for, so it forgets
-/// completions, too. Also of the ring's namespace: `take_sent(ring)` frees what completions tell of
-/// up to an error, `drain(ring)` steps over the others, `rewind(ring)` sets all positions to zero,
-/// `forget_keys(ring)` empties its lkey caches.
+/// RingFormat::tx_stop. Applications may ask for the status and clean-up of a stopped queue, so
+/// completions are discarded, too. The ring's namespace also has: `take_sent(ring)` frees what
+/// completions report, up to an error, `drain(ring)` steps over the others, `rewind(ring)` sets all
+/// positions to zero, `forget_keys(ring)` empties its lkey caches.
 template <class Ring> uint32_t tx_stop(TxRing& base) {
     auto& ring = static_cast<Ring&>(base);
     take_sent(ring);
@@ -118,7 +120,7 @@ template <class Ring> uint32_t tx_stop(TxRing& base) {
 /// RingFormat::tx_start
 template <class Ring> void tx_start(TxRing& base) {
     auto& ring = static_cast<Ring&>(base);
-    (void)tx_stop<Ring>(ring); // of what was handed to the stopped queue
+    (void)tx_stop<Ring>(ring); // frees what was handed to the stopped queue
     forget_keys(ring);
     ring.retry.open();
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The frees are not inline in the header: DPDK's own inline functions make them so large that each
-// source with them takes the sanitized build 5 s longer, and the linker would choose among copies
-// that are compiled for different instruction sets.
+// source with them adds 5 s to the sanitized build, and the linker would choose among copies
+// compiled for different instruction sets.
 #include "drivers/net/rawqp/rings/tx_mbufs.hpp"
 
 #include "drivers/net/rawqp/rings/striding_buffers.hpp"
@@ -18,8 +18,8 @@ void fetch(const rte_mbuf* mbuf) {
 // Any mbufs: shared, attached, of several pools. Neighbours of one pool go back together.
 void free_segments(rte_mbuf** segments, uint16_t count) {
     constexpr unsigned kBatch = 64;
-    // Mbufs that come back from the device after a while are not in the first caches, and most
-    // of this loop was to wait for them: with attached packets, 20 cycles each, 13 with this.
+    // Mbufs that come back from the device after a while are not in the first caches, and this loop
+    // mostly waited for them: with attached packets 20 cycles each, 13 with the prefetch.
     constexpr unsigned kAhead = 8;
     rte_mbuf* batch[kBatch];
     unsigned filled = 0;
@@ -30,7 +30,7 @@ void free_segments(rte_mbuf** segments, uint16_t count) {
         if (i + kAhead < count) fetch(segments[i + kAhead]);
         rte_mbuf* segment = segments[i];
         if (!detacher.detach(*segment)) segment = rte_pktmbuf_prefree_seg(segment);
-        if (segment == nullptr) continue; // someone else still holds it
+        if (segment == nullptr) continue; // somebody else still holds it
         if (filled == kBatch || (filled > 0 && segment->pool != batch[0]->pool)) {
             rte_mempool_put_bulk(batch[0]->pool, reinterpret_cast<void**>(batch), filled);
             filled = 0;
@@ -48,8 +48,8 @@ void TxMbufs::free_until(uint16_t end, rte_mempool* pool) {
         const uint16_t wanted = static_cast<uint16_t>(end - tail_);
         const uint16_t run = RTE_MIN(wanted, static_cast<uint16_t>(mask_ + 1 - first));
         tail_ = static_cast<uint16_t>(tail_ + run);
-        // Another process may go on with the ring of one that was killed here: let these mbufs
-        // be lost then rather than freed twice.
+        // Another process may go on with the ring if this one is killed here: these mbufs are then
+        // lost rather than freed twice.
         rte_compiler_barrier();
         if (pool != nullptr)
             rte_mempool_put_bulk(pool, reinterpret_cast<void**>(&slots_[first]), run);

@@ -27,13 +27,13 @@ class TxMbufs {
     [[nodiscard]] rte_mbuf*& slot(uint16_t position) { return slots_[position & mask_]; }
     [[nodiscard]] const rte_mbuf* at(uint16_t position) const { return slots_[position & mask_]; }
     void set_head(uint16_t head) { head_ = head; }
-    /// Slots from the head to the end of the array: as many lie side by side.
+    /// Slots from the head to the end of the array, which are contiguous.
     [[nodiscard]] uint16_t run() const {
         return static_cast<uint16_t>(mask_ + 1 - (head_ & mask_));
     }
 
-    /// Frees the segments before position `end`. With `pool` each is a whole packet that this queue
-    /// alone holds, straight from that pool: they go back in bulk and nobody looks at them.
+    /// Frees the segments before position `end`. With `pool`, each is a whole packet, a direct mbuf
+    /// of that pool that only this queue holds: they go back in bulk without being read.
     void free_until(uint16_t end, rte_mempool* pool = nullptr);
     void free_all() { free_until(head_); }
     void rewind() { head_ = tail_ = 0; }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // rte_eth_tx_prepare: refuses what the queue would drop or the device would answer with an error.
-// Nothing in a packet needs to be changed: devices compute pseudo headers themselves.
+// Packets need no changes: devices compute pseudo headers themselves.
 #include "drivers/net/rawqp/rings/tx_common.hpp"
 
 namespace rawqp {
 namespace {
 
-/// Flags that describe a packet and ask for nothing.
+/// Flags that describe a packet and request nothing.
 constexpr uint64_t kDescription =
     RTE_MBUF_F_TX_IPV4 | RTE_MBUF_F_TX_IPV6 | RTE_MBUF_F_TX_OUTER_IPV4 | RTE_MBUF_F_TX_OUTER_IPV6;
 
@@ -48,7 +48,7 @@ bool tunnel_enabled(uint64_t ol_flags, uint64_t offloads) {
     }
 }
 
-/// Of a packet with RTE_MBUF_F_TX_TCP_SEG.
+/// For a packet with RTE_MBUF_F_TX_TCP_SEG.
 bool can_be_segmented(const TxRing& ring, const rte_mbuf& packet) {
     constexpr uint32_t kMinTcp = 20;
     const uint32_t header = tso_header_bytes(packet);

@@ -127,7 +127,7 @@ Result<void> AsoQueue::write(uint32_t object, unsigned place, const mlx5::MeterP
     wqe.control.imm = object;
     wqe.access.data_mask_mode = mlx5::kAsoBytewise;
     wqe.access.operators = mlx5::kAsoAlwaysTrue << 4 | mlx5::kAsoAlwaysTrue;
-    // The first meter's bytes are the upper half. From a time stamp of zero on, its buckets have
+    // The first meter's bytes are the upper half. Since a time stamp of zero, its buckets have
     // filled.
     wqe.access.data_mask = kAllButReserved << (place == 0 ? 32 : 0);
     wqe.meters[place] = parameters;

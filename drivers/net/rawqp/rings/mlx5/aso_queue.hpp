@@ -14,7 +14,7 @@ namespace rawqp::mlx5rings {
 /// One request at a time, each awaited. Control threads only. Outlives neither PD nor context.
 class AsoQueue {
   public:
-    /// The PD is that which the objects name. Errors say which step failed, with verbs' errno.
+    /// The PD is the one that the objects name. Errors say which step failed, with verbs' errno.
     [[nodiscard]] static Result<std::unique_ptr<AsoQueue>>
     make(const verbs::Api& api, ibv_context* context, ibv_pd* pd, uint8_t ib_port);
 

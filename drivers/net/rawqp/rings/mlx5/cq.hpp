@@ -18,30 +18,31 @@ using mlx5::ErrorCqe;
 /// Who owns the next CQE and what it says.
 enum class CqeState : uint8_t { empty, complete, compressed, error };
 
-/// How far a CQ and the receive queue that it serves were consumed, in eight bytes. Bursts move it
-/// by one store: of a process that is killed in one, another may go on with the queue, and all of
-/// it has moved, or nothing.
+/// How far a CQ and the receive queue that it serves have been consumed, in eight bytes. Bursts
+/// move it with a single store: if a process is killed in a burst, another may go on with the queue
+/// and finds that either all of it has moved or nothing.
 struct alignas(uint64_t) CqPlace {
     uint32_t consumer = 0;  ///< CQ entries; counts without end, 24 bits reach the device
-    uint8_t block_left = 0; ///< packets of the present block that were not taken yet, or kLeaving
+    uint8_t block_left = 0; ///< packets of the present block not taken yet, or kLeaving
     uint8_t log_entries = 0;
-    uint16_t rq_consumer = 0; ///< WQEs, of a striding queue strides; counts without end
+    uint16_t rq_consumer = 0; ///< WQEs (striding queues: strides); counts without end
 
-    /// All of the block was taken, but the consumer index still stands at its title.
+    /// The whole block was taken, but the consumer index still points at its title.
     static constexpr uint8_t kLeaving = UINT8_MAX;
     static_assert(mlx5::kMaxCompressed < kLeaving);
 
     /// Steps over `count` plain entries, of one WQE or stride each.
     void take(uint32_t count) { take(count, count); }
-    /// Steps over `count` plain entries, of so many WQEs or strides in all.
+    /// Steps over `count` plain entries, of `of_rq` WQEs or strides in all.
     void take(uint32_t count, uint32_t of_rq) {
-        // In one word, as compilers take the fields apart: what rq_consumer overflows by is lost.
+        // In one word, as compilers would take the fields apart: the overflow of rq_consumer is
+        // lost.
         const auto word = std::bit_cast<uint64_t>(*this);
         const auto next = static_cast<uint32_t>(word + count);
         move_to((word >> 32 << 32) + (uint64_t{of_rq} << 48) + next);
     }
-    /// Takes `count` packets of the present block, of so many WQEs or strides in all. After the
-    /// last ones it is to be left.
+    /// Takes `count` packets of the present block, of `of_rq` WQEs or strides in all. After the
+    /// last ones the block is to be left.
     void take_from_block(uint32_t count, uint32_t of_rq) {
         CqPlace next = *this;
         next.rq_consumer = static_cast<uint16_t>(next.rq_consumer + of_rq);
@@ -63,7 +64,7 @@ struct alignas(uint64_t) CqPlace {
     void move_to(const CqPlace& next) { move_to(std::bit_cast<uint64_t>(next)); }
     void move_to(uint64_t next) {
         using Word [[gnu::may_alias]] = uint64_t;
-        rte_compiler_barrier(); // what led there comes before, what it allows after
+        rte_compiler_barrier(); // what led there stays before, what it allows stays after
         __atomic_store_n(reinterpret_cast<Word*>(this), next, __ATOMIC_RELAXED);
         rte_compiler_barrier();
     }
@@ -72,9 +73,9 @@ static_assert(sizeof(CqPlace) == sizeof(uint64_t) && offsetof(CqPlace, consumer)
               offsetof(CqPlace, rq_consumer) == 6 && std::endian::native == std::endian::little);
 
 /// Entries are consumed in order. The owner bit of entry i in lap n of the ring is n & 1 once the
-/// device has written it; entries never written say opcode `invalid`. The CQ keeps its place when
-/// its queue is reset, and whatever is left of the old life must be drained. Of a compressed block
-/// the device writes some entries only: what lay in the others must not look new in the next lap.
+/// device has written it; entries never written have the opcode `invalid`. The CQ keeps its place
+/// when its queue is reset, and whatever is left from before must be drained. The device writes
+/// only some entries of a compressed block: what the others hold must not look new in the next lap.
 struct Cq : CqPlace {
     Cqe* entries = nullptr;
     mlx5::CqDoorbell* doorbell = nullptr;
@@ -94,21 +95,20 @@ struct Cq : CqPlace {
     }
     [[nodiscard]] const Cqe& at(uint32_t index) const { return entries[index & mask]; }
 
-    /// Entries, which are as many lines, from asking for one to its use: two vector steps. Those
-    /// that the device has just written come slowly, and a CPU asks for too few of them at once by
-    /// itself.
+    /// Prefetch distance in entries, one cache line each: two vector steps. Lines that the device
+    /// has just written arrive slowly, and by itself a CPU fetches too few of them at once.
     static constexpr uint32_t kAhead = 16;
-    /// Asks for the entry that is so far after `index`.
+    /// Prefetches the entry at this distance from `index`.
     void fetch_ahead(uint32_t index) const { __builtin_prefetch(&at(index + kAhead)); }
 
-    /// Whether entry `index`, of which this op_own was read, is yet to come.
+    /// Whether entry `index`, whose op_own was read, has not been written yet.
     [[nodiscard]] bool is_empty(uint8_t op_own, uint32_t index) const {
         return ((op_own ^ (index >> log_entries)) & mlx5::kOwnerMask) != 0 ||
                static_cast<CqeOpcode>(op_own >> 4) == CqeOpcode::invalid;
     }
 
-    /// Any entry whose op_own was read. Anything but a good completion of a send or a receive
-    /// counts as an error: this CQ serves one queue that knows no other.
+    /// The state of an entry whose op_own was read. Anything but a good completion of a send or a
+    /// receive counts as an error: this CQ serves one queue, which has no other kind.
     [[nodiscard]] CqeState classify(uint8_t op_own, uint32_t index) const {
         const auto opcode = static_cast<CqeOpcode>(op_own >> 4);
         if (is_empty(op_own, index)) return CqeState::empty;
@@ -124,8 +124,8 @@ struct Cq : CqPlace {
 
     [[nodiscard]] uint32_t entries_to_end() const { return mask + 1 - (consumer & mask); }
 
-    /// Completions in the block with this title; 0 when no device writes such a title (the array of
-    /// a block of one would lie outside of it).
+    /// Completions in the block with this title; 0 when no device writes such a title (a block of
+    /// one would have its array outside itself).
     [[nodiscard]] static uint32_t completions(const Cqe& title) {
         const uint32_t count = title.byte_count;
         return count >= 2 && count <= mlx5::kMaxCompressed ? count : 0;
@@ -159,7 +159,7 @@ struct Cq : CqPlace {
         return good;
     }
 
-    /// How many completions wait from entry `index` on, `limit` at most, when there may be blocks.
+    /// How many completions wait from entry `index` on, `limit` at most, where there may be blocks.
     [[nodiscard]] uint32_t waiting_in_blocks(uint32_t index, uint32_t limit) const {
         uint32_t count = 0;
         while (count < limit) {
@@ -193,7 +193,7 @@ struct Cq : CqPlace {
     }
 };
 
-/// Asks the device for an event.
+/// Requests an event from the device.
 struct CqArm {
     RegisterSlot slot = 0; ///< of cq_registers
     uint32_t number = 0;   ///< of the CQ
@@ -212,7 +212,7 @@ struct CqArm {
     }
 };
 
-/// Maps the ring of `cq`, which must hold `min_entries`, and for `arm` the register in its slot.
+/// Maps the ring of `cq`, which must hold `min_entries`, and, for `arm`, the register in its slot.
 /// `what` names the queue in errors.
 [[nodiscard]] Result<Cq> map_cq(const verbs::Api& api, ibv_cq_ex* cq, uint32_t min_entries,
                                 const std::string& what, CqArm* arm = nullptr);

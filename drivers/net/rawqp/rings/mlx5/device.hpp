@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the mapped rings ask of the device as a whole. Control path.
+// What the mapped rings need to know of the device as a whole. Control path.
 #pragma once
 
 #include "common/verbs/api.hpp"
@@ -14,11 +14,10 @@ namespace rawqp::mlx5rings {
 /// What send WQEs may or must look like.
 struct TxAbilities {
     /// They must carry the Ethernet header inline: the ConnectX-4 family steers and tags by it.
-    /// Later devices read it from memory. Of a device that is not known: yes, which every device
-    /// accepts.
+    /// Later devices read it from memory. True for unknown devices, as every device accepts it.
     bool needs_inline_header = true;
     bool multi_packet = false; ///< eMPW: one WQE for several packets
-    bool vxlan = false;        ///< finds the headers inside such a tunnel
+    bool vxlan = false;        ///< finds the headers inside a VXLAN tunnel
 };
 [[nodiscard]] TxAbilities tx_abilities(const verbs::Api& api, ibv_context* context,
                                        uint32_t vendor_part_id);

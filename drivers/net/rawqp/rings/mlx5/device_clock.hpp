@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The device's clock as real time. The kernel keeps a real-time clock for it (the PTP hardware
-// clock), and shares with libmlx5 how ticks translate; that changes when the clock is disciplined.
+// clock) and shares with libmlx5 how ticks translate; this changes when the clock is disciplined.
 #pragma once
 
 #include "drivers/net/rawqp/dpdk.hpp"
@@ -17,7 +17,7 @@ class DeviceClock {
         period_ = rte_get_tsc_hz() / kRefreshesPerSecond;
         return api.mlx5_get_clock_info(context, &info_) == 0;
     }
-    /// Once per burst: takes over what the kernel has changed, now and then.
+    /// Called once per burst: takes over the kernel's changes now and then.
     void refresh() {
         const uint64_t now = rte_rdtsc();
         if (now < next_) return;

@@ -126,13 +126,14 @@ uint64_t striding_rx_offloads(const ibv_device_attr_ex& device) {
     return rx_offloads(device) & ~RTE_ETH_RX_OFFLOAD_BUFFER_SPLIT;
 }
 
-/// Received packets are not in their mbufs, and fast free would not give back what they are in.
+/// Received packets may not lie in their mbufs' own buffers, and fast free would not return the
+/// buffers they lie in.
 uint64_t striding_tx_offloads(const verbs::Api& api, ibv_context* context,
                               const ibv_device_attr_ex& device) {
     return tx_offloads(api, context, device) & ~RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE;
 }
 
-/// Striding queues: all but what is about Rx rings is the same.
+/// Striding queues: everything except the Rx rings is the same.
 constexpr RingFormat make_striding_format() {
     RingFormat format = make_format();
     format.reject = mlx5rings::striding_reject;
@@ -140,7 +141,7 @@ constexpr RingFormat make_striding_format() {
     format.rx_adjust = mlx5rings::striding_adjust;
     format.rx_wq = mlx5rings::striding_create_wq;
     format.rx_offloads = striding_rx_offloads;
-    format.rx_lro = false; // each packet has strides of its own, and the longest one has too many
+    format.rx_lro = false; // each packet has its own strides, and the longest one has too many
     format.tx_offloads = striding_tx_offloads;
     format.rx_create = mlx5rings::striding_create;
     format.rx_start = mlx5rings::striding_start;

@@ -22,7 +22,7 @@ inline bool cpu_has_all(std::initializer_list<rte_cpu_flag_t> flags) {
                        [](rte_cpu_flag_t flag) { return rte_cpu_get_flag_enabled(flag) > 0; });
 }
 // Whether the CPU has the instructions and EAL allows vectors that wide. Virtual machines trap the
-// instruction that tells: it is asked once.
+// instruction that tells, so the answer is kept.
 inline bool avx2_allowed(uint16_t active_simd_bits) {
     static const bool there = cpu_has_all({RTE_CPUFLAG_AVX2});
     return active_simd_bits >= 256 && there;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The memory ordering between an lcore and an mlx5 device, each point by its own name.
+// The memory ordering between an lcore and an mlx5 device, with a name for each point.
 //
 // A burst of sends goes: WQEs -> wqes_before_record -> doorbell record -> record_before_uar ->
 // UAR write -> flush_uar. The device may fetch WQEs as soon as it sees either doorbell.
@@ -20,11 +20,11 @@ inline void wqes_before_record() { rte_io_wmb(); }
 inline void record_before_uar() { rte_wmb(); }
 
 /// Pushes the doorbell, or the WQE written in its place (BlueFlame), out of the CPU's
-/// write-combining buffer now, and keeps two of them from merging into one. Between the stores of
-/// one WQE no order is needed: a device that gets it in pieces reads it from memory.
+/// write-combining buffer now, and keeps two of them from merging into one. The stores of one WQE
+/// need no order: a device that gets it in pieces reads it from memory.
 inline void flush_uar() { rte_wmb(); }
 
-/// Nothing of a CQE, nor of its packet, may be read before the owner bit was seen.
+/// Nothing of a CQE or its packet may be read before the owner bit was seen.
 inline void owner_before_content() { rte_io_rmb(); }
 
 /// The byte that the device writes last.

@@ -21,15 +21,15 @@ const char* status_text(int status) {
     }
 }
 
-/// With compression, entries may be parts of a block rather than CQEs: only their words are told.
+/// With compression, entries may be parts of a block rather than CQEs: only their words are shown.
 std::string cq_entry_text(const Cq& cq, uint32_t index) {
     return words_text(fmt::format("cqe {}:", index & cq.mask).c_str(), &cq.at(index), sizeof(Cqe));
 }
 
-/// The WQEs in flight that ask for a completion, oldest first.
+/// The WQEs in flight that request a completion, oldest first.
 std::vector<uint16_t> requests_of(const MlxTxRing& ring) {
     std::vector<uint16_t> requests;
-    uint32_t blocks; // of the WQE, which its lcore may be writing just now
+    uint32_t blocks; // of the WQE, which the queue's lcore may be writing just now
     for (uint32_t index = ring.completed, left = static_cast<uint16_t>(ring.producer - index);
          left > 0; index += blocks, left -= blocks) {
         const auto wqe = static_cast<uint16_t>(index);
@@ -39,7 +39,7 @@ std::vector<uint16_t> requests_of(const MlxTxRing& ring) {
     return requests;
 }
 
-/// Blocks [first, end) of the ring between two requests for completions: a segment which is not
+/// Blocks [first, end) of the ring between two requests for completions: a segment that is not
 /// completed was sent in one of them.
 struct Blocks {
     uint16_t first, end;

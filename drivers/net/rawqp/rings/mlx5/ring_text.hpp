@@ -9,7 +9,7 @@ namespace rawqp::mlx5rings {
 Figures rx_figures(const RxRing& base);
 Figures striding_figures(const RxRing& base);
 Figures tx_figures(const TxRing& base);
-/// With the WQE and, of what is posted, the CQ entry that it completes in.
+/// With the WQE and, if it is posted, the CQ entry that it completes in.
 std::string rx_descriptor_text(const RxRing& base, uint16_t offset);
 std::string striding_descriptor_text(const RxRing& base, uint16_t offset);
 /// With the blocks of the burst that it was sent in.

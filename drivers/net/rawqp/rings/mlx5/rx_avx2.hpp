@@ -11,7 +11,7 @@ namespace rawqp::mlx5rings {
 namespace {
 
 constexpr uint32_t kStep = 8;
-/// The device's writes are seen in their order: when a step's last entry is there, the others are.
+/// The device's writes are seen in order: when a step's last entry is there, so are the others.
 constexpr bool kSeenInOrder = true;
 
 using Vector [[gnu::vector_size(32)]] = uint32_t;
@@ -84,7 +84,7 @@ struct Avx2Step {
         for (int i = 0; i < 4; ++i) {
             const auto* const low = reinterpret_cast<const uint8_t*>(&cqes[i]);
             const auto* const high = reinterpret_cast<const uint8_t*>(&cqes[i + 4]);
-            // Each load puts its field into the word where it is wanted.
+            // Each load puts its field into the word that needs it.
             const __m256i bytes = lanes(low + 44, high + 44);
             const __m256i info = lanes(low + 24, high + 24);
             const __m256i hash = lanes(low + 4, high + 4);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Steps of CQEs with AVX-512: see rx_vector.hpp. A CQE is one load, and the fields of two come
-// together in one permutation. What they give are the vectors of AVX2.
+// Steps of CQEs with AVX-512: see rx_vector.hpp. A CQE is one load, and one permutation combines
+// the fields of two. The results are AVX2 vectors.
 #pragma once
 
 #include "drivers/net/rawqp/rings/mlx5/rx_avx2.hpp"
@@ -43,7 +43,7 @@ struct Avx512Step {
 
     template <class Constants> void put_flags(const Constants& constants, Vector flags) {
         const __m512i low_flags = _mm512_castsi256_si512(raw(flags));
-        // rearm (two words) and high flags, where no packet differs
+        // rearm (two words) and high flags, the same for all packets
         const __m512i common = _mm512_inserti64x4(_mm512_castsi256_si512(raw(constants.rearm)),
                                                   raw(constants.high_flags), 1);
         for (int i = 0; i < 2; ++i)

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The compressed block of completions that a receive queue takes packets from, and which CQ entries
-// must say `invalid` before it is left.
+// The compressed block of completions that a receive queue takes packets from, and the CQ entries
+// that must be marked `invalid` before the queue leaves it.
 //
-// Of a block the device writes the title and the arrays of mini CQEs; it skips the other entries.
-// What they hold from an earlier lap would look new two laps later, and so would arrays. Storing
-// `invalid` into each entry costs a line a packet, most of which say it already, so a bit for each
-// entry tells where the device may have written since.
+// The device writes a block's title and arrays of mini CQEs; it skips the other entries. What those
+// hold from an earlier lap would look new two laps later, and so would the arrays. Storing
+// `invalid` into each entry would cost one cache line per packet, and most of them hold it already,
+// so a bit per entry tells where the device may have written since.
 #pragma once
 
 #include "common/lines.hpp"
@@ -36,13 +36,13 @@ class RxBlock {
         this->count = count;
         prefetch(cq);
     }
-    /// All of its packets were taken. May be repeated when a process was killed here.
+    /// Called when all of its packets are taken. May be repeated if a process was killed here.
     void leave(Cq& cq) {
         const uint32_t first = cq.consumer + 1;
         const uint64_t entries = ~uint64_t{0} >> (kWordBits + 1 - count);
         for (uint64_t left = (bits(first) | kArrays) & entries; left != 0; left &= left - 1)
             cq.invalidate(first + static_cast<uint32_t>(std::countr_zero(left)));
-        // A CQ of fewer entries than bits has several bits for each: they stay set.
+        // A CQ with fewer entries than bits has several bits for each: they stay set.
         if (cq.mask >= kWordBits - 1) clear(first, entries);
         noted_ = cq.consumer + count;
         cq.leave_block(count);
@@ -58,8 +58,8 @@ class RxBlock {
 
     uint32_t count = 0; ///< its completions
     bool hashes = true; ///< mini CQEs hold the hash, not a checksum
-    /// What its packets have in common, as the title describes it: an mbuf's memory (the struct
-    /// itself may be no member, as it ends in an empty array).
+    /// What its packets have in common, as the title describes it: the memory of an mbuf (the
+    /// struct itself cannot be a member, as it ends in an empty array).
     [[nodiscard]] rte_mbuf& model() { return *reinterpret_cast<rte_mbuf*>(model_.data()); }
 
   private:
@@ -73,8 +73,8 @@ class RxBlock {
         return bits;
     }();
 
-    /// Fetches the block's arrays, which will be stored into as well, and where the next one
-    /// begins.
+    /// Prefetches the block's arrays, for writing as they will be stored into as well, and where
+    /// the next block begins.
     void prefetch(const Cq& cq) const {
         for (uint32_t i = 0; i < count; i += mlx5::kMiniCqes)
             claim_line(cq.mini_array(cq.consumer, i));
@@ -109,7 +109,7 @@ class RxBlock {
 
     SocketArray<uint64_t> written_;
     uint32_t last_word_ = 0;
-    uint32_t noted_ = 0; ///< consumer index up to which bits are right
+    uint32_t noted_ = 0; ///< consumer index up to which the bits are right
     alignas(rte_mbuf) std::array<std::byte, sizeof(rte_mbuf)> model_{};
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Receive bursts of the instruction sets. Those of each are an object of its own, compiled from
-// rx_burst.cpp and striding_burst.cpp, and may be called on CPUs only that have the instructions.
+// Receive bursts of the instruction sets. Each set has its own object, compiled from rx_burst.cpp
+// and striding_burst.cpp, to be called only on CPUs that have the instructions.
 #pragma once
 
 #include "drivers/net/rawqp/rings/mlx5/isa.hpp"
@@ -8,8 +8,8 @@
 
 namespace rawqp::mlx5rings {
 
-/// What packets are described by, from little to much; each does what those before it do, but the
-/// two kinds of time stamp. LRO is apart: it does what `offloads` does.
+/// How much packets are described, from little to much; each includes those before it, except that
+/// the two kinds of time stamp exclude each other. LRO stands apart: it does what `offloads` does.
 enum class RxVariant : uint8_t {
     plain,     ///< length, packet type, and what an mbuf needs
     offloads,  ///< checksum, VLAN, hash
@@ -19,8 +19,8 @@ enum class RxVariant : uint8_t {
     lro        ///< RTE_ETH_RX_OFFLOAD_TCP_LRO: cyclic queues, Isa::scalar only
 };
 
-/// The bursts of cyclic and of striding queues. `scattered`: packets may take several mbufs, which
-/// is for Isa::scalar only.
+/// The bursts of cyclic and of striding queues. `scattered`: packets may take several mbufs; for
+/// Isa::scalar only.
 template <Isa> Burst<eth_rx_burst_t> rx_burst_for(RxVariant variant, bool scattered);
 template <Isa> Burst<eth_rx_burst_t> striding_burst_for(RxVariant variant, bool scattered);
 

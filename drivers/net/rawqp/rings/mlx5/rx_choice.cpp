@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Chooses a receive queue's burst function, when its port is about to start.
+// Chooses a receive queue's burst function when its port is about to start.
 #include "drivers/net/rawqp/rings/mlx5/rx_burst.hpp"
 #include "drivers/net/rawqp/rings/mlx5/striding_ring.hpp"
 
@@ -25,7 +25,7 @@ struct Bursts {
 };
 template <Isa isa> constexpr Bursts kBurstsFor{rx_burst_for<isa>, striding_burst_for<isa>};
 
-/// Those of the widest vectors that the CPU has and EAL allows.
+/// The bursts with the widest vectors that the CPU has and EAL allows.
 const Bursts& choose_bursts(const RxSpec& spec) {
     if (spec.segments > 1 || has_lro(spec)) return kBurstsFor<Isa::scalar>;
 #if defined(__x86_64__)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What mapped receive rings do alike with their CQ. A ring type derives from RxRing and has: cq,
+// What all mapped receive rings do with their CQ. A ring type derives from RxRing and has: cq,
 // cq_arm, may_compress, block; retry and faulty for its error path.
 #pragma once
 
@@ -9,17 +9,17 @@
 
 namespace rawqp::mlx5rings {
 
-/// Completions that were not taken yet, `limit` at most.
+/// Completions not taken yet, `limit` at most.
 template <class Ring> uint32_t completions_waiting(const Ring& ring, uint32_t limit) {
     if (!ring.may_compress) return ring.cq.waiting(limit);
-    // Of a block that packets are taken from the rest waits, and what comes after it.
+    // The rest of a partly taken block waits, and what comes after it.
     const uint32_t left = ring.cq.packets_left();
     const uint32_t index = ring.cq.consumer + (ring.cq.block_left > 0 ? ring.block.count : 0);
     return left >= limit ? limit : left + ring.cq.waiting_in_blocks(index, limit - left);
 }
 
 /// RingFormat::rx_monitor_addr: the queue may sleep until the next entry's owner bit is that of the
-/// present lap. Of a block that is being taken from there is more.
+/// present lap, but not while it has a partly taken block.
 template <class Ring> int rx_monitor_addr(void* queue, rte_power_monitor_cond* condition) {
     const auto& ring = *static_cast<const Ring*>(queue);
     const Cq& cq = ring.cq;
@@ -62,10 +62,10 @@ template <class Ring> void note_error(Ring& ring) {
     rte_compiler_barrier();
 }
 
-/// Has the WQ of a faulty ring reset. False: not now, or it failed; the next burst tries again.
+/// Resets the WQ of a faulty ring. False: not now, or it failed; the next burst tries again.
 template <class Ring> bool reset_after_error(Ring& ring) {
     if (!ring.retry.try_pass() || ring_host(ring.port_id).reset(ring) != 0) return false;
-    // The CQE is gone after a process was killed in the recovery.
+    // The CQE is gone if a process was killed during the recovery.
     const bool there = ring.cq.state(ring.cq.consumer) != CqeState::empty;
     log_recovery(ring, there ? status_of(error_cqe(ring)) : IBV_WC_GENERAL_ERR,
                  there ? error_cqe(ring).vendor_syndrome : 0u);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a CQE says of its packet, in mbuf terms: tables without branches, for one packet at a time
-// and, cut into pieces, for vectors.
-// Each instruction set compiles this header for itself: functions may not be shared by the linker.
+// Translates what a CQE says about its packet into mbuf terms: branchless tables, for one packet at
+// a time and, cut into pieces, for vectors. Each instruction set compiles this header for itself:
+// functions may not be shared by the linker.
 #pragma once
 
 #include "drivers/net/rawqp/flow_tag.hpp"
@@ -39,8 +39,8 @@ constexpr uint32_t packet_type(uint8_t l4_l3_type) {
     return type | RTE_PTYPE_L4_NONFRAG;
 }
 
-/// Of a packet whose Cqe::packet_info says kTunnelled: `l4_l3_type` is about the inside. Which kind
-/// of tunnel it is the device does not tell: see RxRing::tunnel_type.
+/// Of a packet whose Cqe::packet_info says kTunnelled: `l4_l3_type` is about the inner packet. The
+/// device does not tell the kind of tunnel: see RxRing::tunnel_type.
 constexpr uint32_t tunnel_type(uint8_t packet_info, uint8_t l4_l3_type) {
     uint32_t type =
         RTE_PTYPE_L2_ETHER | (packet_info & mlx5::kOuterIpv6 ? RTE_PTYPE_L3_IPV6_EXT_UNKNOWN
@@ -120,16 +120,16 @@ inline constexpr auto kReceiveFlags = [] {
 /// A lane of a vector, or a table for byte shuffles within lanes.
 using Lane = std::array<uint8_t, 16>;
 
-// The tables above cut into 16-byte pieces, for byte shuffles. Two small indices take the place of
-// a large one; every entry is computed from the functions above.
+// The tables above cut into 16-byte pieces, for byte shuffles. Two small indices replace a large
+// one; every entry is computed from the functions above.
 
 /// First index: L3 type (Cqe::l4_l3_type bits 3:2), then kL3Ok, then kL4Ok.
 constexpr unsigned kLookupL3Ok = 1u << 2;
 constexpr unsigned kLookupL4Ok = 1u << 3;
 /// Second index: the high nibble of Cqe::l4_l3_type, L4 type and fragment.
 
-/// Bits of a verdict: those of RTE_MBUF_F_RX_* in place but L4_CKSUM_GOOD, which is out of a byte's
-/// range and stands at bit 0.
+/// Bits of a verdict: those of RTE_MBUF_F_RX_* in place, except L4_CKSUM_GOOD, which does not fit
+/// into a byte and is moved to bit 0.
 constexpr uint8_t kVerdictL4Good = RTE_MBUF_F_RX_L4_CKSUM_GOOD >> 8;
 constexpr uint8_t kVerdictL4 = kVerdictL4Good | RTE_MBUF_F_RX_L4_CKSUM_BAD;
 constexpr uint8_t kVerdictIp = RTE_MBUF_F_RX_IP_CKSUM_GOOD | RTE_MBUF_F_RX_IP_CKSUM_BAD;
@@ -149,7 +149,7 @@ inline constexpr Lane kVerdicts = [] {
     return table;
 }();
 
-/// By the second index: what of the verdict holds.
+/// By the second index: which part of the verdict applies.
 inline constexpr Lane kVerdictMasks = [] {
     Lane table{};
     for (unsigned i = 0; i < table.size(); ++i) {
@@ -200,7 +200,7 @@ namespace {
 inline void* first_half(rte_mbuf* mbuf) { return compat::mbuf_rearm_word(mbuf); }
 inline void* second_half(rte_mbuf* mbuf) { return compat::mbuf_rx_fields(mbuf); }
 
-/// Bytes of the packet by what the CQE or mini CQE counts.
+/// Bytes of the packet, from the byte count of its CQE or mini CQE.
 template <RxOptions O, class Ring>
 inline uint32_t packet_bytes(const Ring& ring, uint32_t byte_count) {
     return O.crc ? byte_count - ring.extras.crc_bytes : byte_count;
@@ -214,14 +214,14 @@ inline uint64_t read_mark(const Cqe& cqe, rte_mbuf& mbuf) {
     return tag == kFlowTagNone ? 0 : RTE_MBUF_F_RX_FDIR | id;
 }
 
-/// The time stamp in the mbuf; its flag is set elsewhere.
+/// Puts the time stamp into the mbuf; its flag is set elsewhere.
 template <RxOptions O, class Ring> inline void stamp(Ring& ring, const Cqe& cqe, rte_mbuf& mbuf) {
     uint64_t time = cqe.timestamp;
     if constexpr (O.stamps == Stamps::real_time) time = ring.clock.nanoseconds(time);
     *RTE_MBUF_DYNFIELD(&mbuf, ring.extras.timestamp_offset, rte_mbuf_timestamp_t*) = time;
 }
 
-/// Metadata that rules have set; zero is none.
+/// Puts metadata that rules have set into the mbuf; zero is none.
 template <class Ring> inline void tell_metadata(const Ring& ring, const Cqe& cqe, rte_mbuf& mbuf) {
     const uint32_t data = cqe.metadata;
     if (data == 0) return;
@@ -235,8 +235,9 @@ inline void copy_metadata(const Ring& ring, const rte_mbuf& model, rte_mbuf& mbu
         *RTE_MBUF_DYNFIELD(&model, ring.metadata_offset, const uint32_t*);
 }
 
-/// Corrects what was said of a tunnelled packet as if it were none. What is wrong there may be the
-/// outer header as well as the inner one, which the flags are about: nothing is known.
+/// Corrects the mbuf of a tunnelled packet that was described as an untunnelled one. What is wrong
+/// may be the outer header as well as the inner one, which the flags are about: so neither verdict
+/// is known.
 template <class Ring>
 inline void describe_tunnel(const Ring& ring, const Cqe& cqe, rte_mbuf& mbuf) {
     mbuf.packet_type = kTunnelTypes[tunnel_index(cqe.packet_info, cqe.l4_l3_type)] |
@@ -244,9 +245,8 @@ inline void describe_tunnel(const Ring& ring, const Cqe& cqe, rte_mbuf& mbuf) {
     mbuf.ol_flags &= ~kUnproven;
 }
 
-/// Fills the first segment's mbuf from the CQE, as if the packet were one segment of `bytes`.
-/// With offloads, returns flags: kUnproven among them is the caller's to settle when the packet is
-/// whole.
+/// Fills the first segment's mbuf from the CQE, as if the packet were one segment of `bytes`. With
+/// offloads, returns the flags: the caller settles any kUnproven ones when the packet is whole.
 template <RxOptions O, class Ring>
 inline auto describe(Ring& ring, const Cqe& cqe, rte_mbuf& mbuf, uint32_t bytes) {
     rearm_mbuf(mbuf, ring.rearm);
@@ -275,7 +275,7 @@ inline auto describe(Ring& ring, const Cqe& cqe, rte_mbuf& mbuf, uint32_t bytes)
 }
 
 /// The same for a packet of a compressed block, from the hash or checksum of its mini CQE; the
-/// title has told the rest.
+/// title told the rest.
 template <RxOptions O, class Ring>
 inline void describe_from_block(Ring& ring, uint32_t result, rte_mbuf& mbuf, uint32_t bytes) {
     const rte_mbuf& model = ring.block.model();
@@ -293,7 +293,7 @@ inline void describe_from_block(Ring& ring, uint32_t result, rte_mbuf& mbuf, uin
     }
 }
 
-/// Of bursts that tell all: also which of the `count` packets are PTP messages, if that is wanted.
+/// For bursts that report everything: also marks PTP messages among the `count` packets, if wanted.
 template <RxOptions O, class Ring>
 inline uint16_t with_ptp(Ring& ring, rte_mbuf** packets, uint16_t count) {
     if constexpr (O.stamps != Stamps::none)
@@ -302,8 +302,8 @@ inline uint16_t with_ptp(Ring& ring, rte_mbuf** packets, uint16_t count) {
     return count;
 }
 
-/// The CQE at the consumer index is a compressed block's title: packets come from there until it is
-/// used up. False: no device writes such a block.
+/// The CQE at the consumer index is a compressed block's title: packets come from the block until
+/// it is used up. False: no device writes such a block.
 template <RxOptions O, class Ring> inline bool open_block(Ring& ring) {
     owner_before_content();
     const Cqe& title = ring.cq.at(ring.cq.consumer);

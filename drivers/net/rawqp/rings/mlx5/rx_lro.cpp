@@ -16,7 +16,8 @@ bool is_tag(uint16_t ether_type) {
            ether_type == RTE_ETHER_TYPE_QINQ1;
 }
 
-/// The IP header of a packet: devices put together what has neither options nor extension headers.
+/// The IP header of a packet: devices only assemble packets with neither options nor extension
+/// headers.
 struct Ip {
     uint32_t at = sizeof(rte_ether_hdr);
     uint16_t type; ///< RTE_ETHER_TYPE_*
@@ -27,7 +28,7 @@ struct Ip {
             type = type_before(frame);
         }
     }
-    /// 0: it is no IP.
+    /// 0: it is not IP.
     [[nodiscard]] uint32_t bytes() const {
         return type == RTE_ETHER_TYPE_IPV4   ? sizeof(rte_ipv4_hdr)
                : type == RTE_ETHER_TYPE_IPV6 ? sizeof(rte_ipv6_hdr)

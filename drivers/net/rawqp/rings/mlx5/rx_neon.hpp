@@ -11,7 +11,7 @@ namespace rawqp::mlx5rings {
 namespace {
 
 constexpr uint32_t kStep = 4;
-/// Loads may be done out of order: that entry n + 1 is there says nothing of a load of entry n.
+/// Loads may be done out of order: that entry n + 1 is there says nothing about a load of entry n.
 constexpr bool kSeenInOrder = false;
 
 using Vector = uint32x4_t;
@@ -47,7 +47,7 @@ inline Vector load_minis(const mlx5::MiniCqe* minis) {
 
 /// Where the words that Constants::fields takes bytes from lie in a CQE: byte count, info, hash.
 constexpr Lane kRowInCqe = {44, 45, 46, 47, 28, 29, 30, 31, 12, 13, 14, 15};
-/// CQE -> an mbuf's fields, the packet type left out. What is none stays out of range.
+/// CQE -> an mbuf's fields, the packet type left out. kNone stays out of range.
 inline uint8x16_t fields_from_cqe(Vector order) {
     const uint8x16_t fields = vreinterpretq_u8_u32(order);
     return vorrq_u8(vqtbl1q_u8(vld1q_u8(kRowInCqe.data()), fields),

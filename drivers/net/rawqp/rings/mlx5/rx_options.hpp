@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What receive bursts are chosen by, and the table of an instruction set's bursts.
+// The options that receive bursts are chosen by, and the table of an instruction set's bursts.
 #pragma once
 
 #include "drivers/net/rawqp/rings/burst_name.hpp"
@@ -51,7 +51,7 @@ template <class Queue, RxOptions O> constexpr Burst<eth_rx_burst_t> make_burst()
     return {Queue::template kReceive<O>, kBurstName<Queue, O>.data()};
 }
 
-/// By RxVariant, but for LRO. A kind of queue has kName, the text of burst_mode_get, and
+/// By RxVariant, except LRO. A kind of queue has kName, the text of burst_mode_get, and
 /// kReceive<O>, the burst.
 template <class Queue, bool Scattered>
 constexpr Burst<eth_rx_burst_t> kBursts[] = {

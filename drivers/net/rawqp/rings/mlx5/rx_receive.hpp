@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The receive burst of cyclic queues: runs of plain CQEs, by steps of vectors and one by one, and
-// compressed blocks; at its end the missing buffers are replaced.
-// Each instruction set compiles this header for itself: nothing here may be shared by the linker.
+// The receive burst of cyclic queues: runs of plain CQEs, in vector steps and one by one, and
+// compressed blocks; at its end it replaces the missing buffers. Each instruction set compiles this
+// header for itself: nothing here may be shared by the linker.
 #pragma once
 
 #include "common/lines.hpp"
@@ -26,22 +26,22 @@ template <RxOptions O>
 inline rte_mbuf** nth_slot(const MlxRxRing& ring, rte_mbuf** slots, uint32_t number) {
     return &slots[O.scattered ? number << ring.log_segments : number];
 }
-/// The mbufs of the WQE that completes next, and after them those of the following ones, to the
-/// ring's end.
+/// The mbufs of the WQE that completes next, followed by those of the later ones, to the ring's
+/// end.
 template <RxOptions O> inline rte_mbuf** next_slots(const MlxRxRing& ring) {
     return nth_slot<O>(ring, ring.mbufs, ring.cq.rq_consumer & ring.mask);
 }
 
-/// Of a run of `run` packets at most, of which take_steps has taken the first `taken`, the others:
-/// one by one, until an entry is something else. Returns how many of the run are taken then. A
-/// scattered ring moves on by each; any other has not moved yet.
+/// Takes the rest of a run of up to `run` packets, of which take_steps has taken the first `taken`:
+/// one by one, until an entry is something else. Returns how many of the run are then taken. A
+/// scattered ring moves on with each packet; any other has not moved yet.
 template <RxOptions O>
 inline uint32_t take_single(MlxRxRing& ring, const Cqe* cqes, uint8_t expected, rte_mbuf** packets,
                             uint32_t taken, uint32_t run, uint64_t& bytes) {
     rte_mbuf** const slots = next_slots<O>(ring);
     [[maybe_unused]] const uint32_t before = taken;
     uint64_t sum = 0;
-    uint64_t seen = 0; // all flags together
+    uint64_t seen = 0; // the flags of all packets
     for (; taken < run; ++taken) {
         const Cqe& cqe = cqes[taken];
         if ((load_op_own(cqe) & Cq::kAllButSolicited) != expected) break;
@@ -56,7 +56,7 @@ inline uint32_t take_single(MlxRxRing& ring, const Cqe* cqes, uint8_t expected, 
             describe<O>(ring, cqe, *mbufs[0], length);
         if constexpr (O.lro)
             if (lro_segments(cqe) > 1) tell_lro(cqe, *mbufs[0]);
-        if constexpr (O.scattered) { // a slot that was passed may hold what it had
+        if constexpr (O.scattered) { // a slot that was passed may keep some of its mbufs
             ring.cq.take(1);
             take_chain(ring, mbufs, length);
         }
@@ -69,8 +69,8 @@ inline uint32_t take_single(MlxRxRing& ring, const Cqe* cqes, uint8_t expected, 
     return taken;
 }
 
-/// Up to `run` packets of plain CQEs, until one is something else; none after the ring's or the
-/// CQ's end. Returns how many; the ring has moved on by them.
+/// Takes up to `run` packets of plain CQEs, until an entry is something else; none beyond the end
+/// of ring or CQ. Returns how many; the ring has moved past them.
 template <RxOptions O>
 inline uint32_t take_run(MlxRxRing& ring, rte_mbuf** packets, uint32_t run, uint64_t& bytes) {
     const uint8_t expected = ring.cq.expected(CqeOpcode::resp_send, ring.cq.consumer);
@@ -81,7 +81,7 @@ inline uint32_t take_run(MlxRxRing& ring, rte_mbuf** packets, uint32_t run, uint
     return taken;
 }
 
-/// `count` packets of mini CQEs.
+/// Takes `count` packets of mini CQEs.
 template <RxOptions O>
 inline void decompress_single(MlxRxRing& ring, const mlx5::MiniCqe* minis, rte_mbuf** mbufs,
                               rte_mbuf** packets, uint32_t count, uint64_t& bytes) {
@@ -102,7 +102,8 @@ inline void decompress_single(MlxRxRing& ring, const mlx5::MiniCqe* minis, rte_m
 template <RxOptions O>
 inline uint32_t take_from_block(MlxRxRing& ring, rte_mbuf** packets, uint32_t wanted,
                                 uint64_t& bytes) {
-    const uint32_t left = ring.cq.packets_left(); // none: a process was killed as it left the block
+    const uint32_t left =
+        ring.cq.packets_left(); // none: a process was killed while leaving the block
     const uint32_t next = ring.block.count - left;
     const uint32_t in_array = next % mlx5::kMiniCqes;
     const uint32_t count =
@@ -119,7 +120,7 @@ inline uint32_t take_from_block(MlxRxRing& ring, rte_mbuf** packets, uint32_t wa
     return count;
 }
 
-/// Buffers for the slots that lack some.
+/// Gives buffers to the slots that lack some.
 template <RxOptions O> inline void replace_buffers(MlxRxRing& ring) {
     if (O.scattered || !refill_from_cache(ring)) refill(ring);
 }

@@ -8,7 +8,7 @@ namespace rawqp::mlx5rings {
 namespace {
 
 inline constexpr uint32_t kWqesPerLine = RTE_CACHE_LINE_SIZE / sizeof(mlx5::WqeDataSeg);
-/// Lines of WQEs that are posted together: such that registers hold their addresses.
+/// Lines of WQEs that are posted together: few enough for registers to hold their addresses.
 inline constexpr uint32_t kLines = 32 / kWqesPerLine;
 
 /// The data segments of `Count` mbufs, a multiple of four, as the device reads them: `head` is
@@ -20,7 +20,7 @@ template <uint32_t Count> class DataSegments {
         for (uint32_t i = 0; i < Count / 4; ++i)
             addresses_[i] = load(&mbufs[4 * i], offset);
     }
-    /// Stores those from `i` on, which is even, in one piece.
+    /// Stores two from `i` on, which is even, in one piece.
     void store_two(mlx5::WqeDataSeg* wqes, uint32_t i) const {
         const Four& four = addresses_[i / 4];
         const Four two = i % 4 == 0 ? __builtin_shufflevector(heads_, four, 0, 4, 1, 5)
@@ -62,13 +62,14 @@ template <uint32_t Count> class DataSegments {
 };
 #endif
 
-/// Puts mbufs into the slots of whole lines of WQEs, and their segments into these.
+/// Puts mbufs into the slots of whole lines of WQEs, and their data segments into the WQEs.
 ///
-/// The device has read the WQEs, so a store into such a line waits until the device's copy is gone,
-/// and the stores after it wait with it, as they leave the CPU in order. So the slots are stored
-/// first, then two WQEs of each line, so that the CPU asks for as many lines at once as it can, and
-/// then the others. Nothing of a line is loaded: it would be fetched as shared first. And stores
-/// are few, although a segment's first half has not changed: the next burst's wait behind them.
+/// The device has read the WQEs, so a store into such a line waits until the device's copy is
+/// invalidated, and later stores wait behind it, as they leave the CPU in order. So the slots are
+/// stored first, then two WQEs of each line, so that the CPU requests as many lines at once as it
+/// can, and then the others. Nothing of a line is loaded: that would first fetch it as shared. And
+/// stores are few, even though they rewrite each segment's unchanged first half: the next burst's
+/// stores wait behind them.
 template <uint32_t Lines>
 inline void post_lines(mlx5::WqeDataSeg* wqes, rte_mbuf** slots, rte_mbuf* const* fresh,
                        uint64_t offset, uint64_t head) {
@@ -77,15 +78,16 @@ inline void post_lines(mlx5::WqeDataSeg* wqes, rte_mbuf** slots, rte_mbuf* const
     const DataSegments<kCount> segments(fresh, offset, head);
 #pragma GCC unroll 8
     for (uint32_t wqe = 0; wqe < kWqesPerLine; wqe += 2) {
-        rte_compiler_barrier(); // compilers would put neighbours together
+        rte_compiler_barrier(); // compilers would group neighbouring stores
 #pragma GCC unroll 8
         for (uint32_t line = 0; line < Lines; ++line)
             segments.store_two(wqes, line * kWqesPerLine + wqe);
     }
 }
 
-/// Replaces the missing buffers in batches. False: not all of the pool lies in one memory region at
-/// a known distance from its mbufs, the lcore's cache holds too few, or the ring's end is near.
+/// Replaces the missing buffers in batches. False: the pool's buffers do not all lie in one memory
+/// region at a known distance from their mbufs, the lcore's cache holds too few, or the ring's end
+/// is near.
 inline bool refill_from_cache(MlxRxRing& ring) {
     if (ring.data_offset == 0 || ring.pool->populated_size != ring.pool_size) return false;
     rte_mempool_cache* const cache = rte_mempool_default_cache(ring.pool, rte_lcore_id());

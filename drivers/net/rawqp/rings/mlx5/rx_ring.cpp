@@ -17,13 +17,13 @@ MlxRxRing& mlx(RxRing& ring) { return static_cast<MlxRxRing&>(ring); }
 bool fill_single(MlxRxRing& ring, uint16_t first, uint16_t count) {
     rte_mbuf** mbufs = &ring.mbufs[first];
     if (!take_mbufs(ring.pool, mbufs, count)) return false;
-    // Looked at after the mbufs were taken: a pool that grows counts an mbuf before it offers it.
+    // Checked after the mbufs were taken: a growing pool counts an mbuf before offering it.
     if (ring.one_lkey() && ring.pool->populated_size == ring.pool_size) [[likely]] {
         for (uint16_t i = 0; i < count; ++i) {
             const auto mbuf = reinterpret_cast<uintptr_t>(mbufs[i]);
             ring.wqes[first + i].addr =
                 ring.data_offset != 0
-                    ? mbuf + ring.data_offset // not looked at: it may be out of the cache
+                    ? mbuf + ring.data_offset // not read: it may be out of the cache
                     : reinterpret_cast<uintptr_t>(mbufs[i]->buf_addr) + ring.segment(0).offset;
         }
         return true;
@@ -42,8 +42,8 @@ bool fill(MlxRxRing& ring) {
     return fill_ring(ring, ring.split ? fill_split_slots<MlxRxRing> : fill_slots<MlxRxRing>);
 }
 
-/// Writes all WQEs anew, with lkeys looked up now; addresses where a slot has its mbuf. False: the
-/// memory of one cannot be registered.
+/// Rewrites all WQEs, with lkeys looked up now, and with addresses where a slot has its mbuf.
+/// False: the memory of one cannot be registered.
 bool write_wqes(MlxRxRing& ring) {
     ring.mrs.clear();
     ring.pool_size = ring.pool->populated_size;
@@ -57,7 +57,7 @@ bool write_wqes(MlxRxRing& ring) {
     return true;
 }
 
-/// Of written WQEs: refills need not look at mbufs where all of the pool is alike.
+/// After WQEs are written: refills need not read mbufs if the whole pool is alike.
 void note_data_offset(MlxRxRing& ring) {
     ring.data_offset =
         ring.one_lkey() ? common_data_offset(ring.pool, ring.segment(0).offset, ring.mrs) : 0;
@@ -71,7 +71,7 @@ void clear_free_slots(MlxRxRing& ring) {
         ring.mbufs[(ring.producer + i) & ring.mask] = nullptr;
 }
 
-/// Drops what is left of the present block. Returns how many packets that was.
+/// Drops what is left of the present block. Returns how many packets that were.
 uint32_t close_block(MlxRxRing& ring) {
     const uint32_t left = ring.cq.packets_left();
     if (ring.cq.block_left != 0) ring.block.leave(ring.cq);
@@ -84,13 +84,13 @@ void rewind(MlxRxRing& ring) {
 }
 
 /// After a reset: posts the buffers that the ring still holds. If this process is killed in here,
-/// another one begins anew: refill_batch and `faulty` go last.
+/// another one starts over: refill_batch and `faulty` change last.
 void post_anew(MlxRxRing& ring) {
     clear_free_slots(ring);
-    ring.slots_cleared = true; // `producer` will not tell which are free
+    ring.slots_cleared = true; // `producer` will not tell which slots are free
     rte_compiler_barrier();
     uint16_t held = gather_buffers(ring);
-    // The lkeys are looked up anew: a stale one may be what broke the queue.
+    // The lkeys are looked up again: a stale one may be what broke the queue.
     if (!write_wqes(ring)) {
         free_buffers(ring); // refills try again
         ring.set_wqe_head(0);
@@ -113,7 +113,7 @@ void post_anew(MlxRxRing& ring) {
 
 Result<MlxRxRing*> map_rings(const RxSpec& spec, SocketPtr<MlxRxRing> ring) {
     const std::string what = fmt::format("port {} Rx queue {}", spec.port_id, spec.queue_id);
-    // A block gives its entries back when all of it was taken.
+    // A block gives its entries back when all of it is taken.
     const uint32_t entries = rx_wqes(spec) + (spec.compressed ? mlx5::kMaxCompressed : 0);
     ring->cq_arm.slot = register_slot(spec.port_id, spec.queue_id);
     auto cq = map_cq(*spec.api, spec.cq, entries, what, &ring->cq_arm);
@@ -244,8 +244,8 @@ int rx_descriptor_status(void* queue, uint16_t offset) {
 }
 
 namespace {
-/// What is to be read comes first: an error that leads to recover(), or packets if a process was
-/// killed when all was done.
+/// What is there to be read goes first: an error that leads to recover(), or packets if a process
+/// was killed when everything was done.
 void go_on_recovering(MlxRxRing& ring) {
     const bool to_be_read = ring.posted() > 0 && ring.cq.state(ring.cq.consumer) != CqeState::empty;
     if (!to_be_read && reset_after_error(ring)) post_anew(ring);
@@ -264,7 +264,7 @@ void refill(MlxRxRing& ring) {
 
 void recover(MlxRxRing& ring) {
     note_error(ring);
-    // First, or a refill would take kRecover for a batch.
+    // First, or a refill would use kRecover as its batch size.
     ring.data_offset = 0;
     rte_compiler_barrier();
     ring.refill_batch = kRecover;

@@ -5,11 +5,11 @@
 // calls a descriptor. A packet takes the mbufs that it fills and leaves the others in the slot.
 // WQEs complete in order, so the slots [cq.rq_consumer, producer) belong to the device; the others
 // wait for buffers. When the mempool is empty the ring gets shorter until buffers are back: packets
-// already received are never dropped for it, and the device counts what finds no buffer (or holds
-// the wire).
+// already received are never dropped for lack of buffers, and the device counts those that find no
+// buffer (or holds up the wire).
 //
 // The device may compress completions into blocks (see mlx5::MiniCqe). The CQ's consumer index
-// stands at a block's title until all of its packets were taken.
+// stays at a block's title until all of the block's packets are taken.
 #pragma once
 
 #include "common/result.hpp"
@@ -45,11 +45,11 @@ struct alignas(RTE_CACHE_LINE_SIZE) RxRefillLine {
     mlx5::be32* doorbell = nullptr; ///< receive counter of the RQ's doorbell record
     rte_mempool* pool = nullptr;
     uint64_t base_flags = 0; ///< RTE_MBUF_F_EXTERNAL for pools of pinned external buffers
-    /// Of each WQE of one segment what precedes the address, its byte count and lkey.
+    /// What precedes the address in each one-segment WQE: its byte count and lkey.
     uint64_t wqe_head = 0;
-    /// From an mbuf to where the device puts data, when it is the same for all of the pool; else 0.
+    /// Distance from an mbuf to where the device puts data, if the whole pool has the same; else 0.
     uint16_t data_offset = 0;
-    uint16_t nombuf_due = 0; ///< missing buffers that were counted in nombuf already
+    uint16_t nombuf_due = 0; ///< missing buffers already counted in nombuf
     uint32_t pool_size = 0;  ///< mbufs of the pool when these were found out
     RxExtras extras;         ///< bursts read it even when there are none
 };
@@ -67,25 +67,25 @@ struct MlxRxRing : RxRing, RxPollLine, RxRefillLine {
     // Control and error path.
     MrCache mrs;
     RetryGate retry;
-    /// An error CQE was counted, and buffers are not posted anew yet. Meanwhile refill_batch is
+    /// An error CQE was counted, but the buffers are not reposted yet. Meanwhile refill_batch is
     /// kRecover: another process may have to go on from wherever one is killed.
     bool faulty = false;
-    bool slots_cleared = false; ///< meanwhile: free slots point at no mbufs that were taken
+    bool slots_cleared = false; ///< meanwhile: free slots no longer point at mbufs that were taken
     bool may_compress = false;  ///< the CQ was created with compression
     bool split = false;         ///< segments come from several pools
     SocketArray<rte_mbuf*> mbuf_memory;
-    /// Bursts fetch the mbuf of a packet so far ahead, two vector steps, and do not stop at their
-    /// own end: a small burst would wait for each of its mbufs otherwise. There are so many empty
-    /// slots more at the ring's end, which nobody has to test for then.
+    /// Bursts prefetch mbufs this far ahead, two vector steps, and beyond their own end: otherwise
+    /// a small burst would wait for each of its mbufs. The ring ends in this many extra empty
+    /// slots, so that no prefetch has to test for the end.
     static constexpr uint32_t kSlotsAhead = 16;
 
     void set_wqe_head(uint32_t lkey_be) { // as a little-endian number
         wqe_head = uint64_t{lkey_be} << 32 | net::to_be(uint32_t{segment(0).room});
     }
-    /// Whether all of the pool is in one MR, as rings with several pools never say.
+    /// Whether the whole pool is in one MR; never true of rings with several pools.
     [[nodiscard]] bool one_lkey() const { return wqe_head >> 32 != 0; }
 
-    /// Points SGE `index` of the ring at the mbuf's data; the byte count stands there since start.
+    /// Points SGE `index` of the ring at the mbuf's data; its byte count was written at start.
     /// False: that memory cannot be registered.
     [[nodiscard]] bool write_segment(uint32_t index, const rte_mbuf& mbuf) {
         const auto buffer = reinterpret_cast<uintptr_t>(mbuf.buf_addr);
@@ -104,8 +104,8 @@ struct MlxRxRing : RxRing, RxPollLine, RxRefillLine {
     [[nodiscard]] uint32_t descriptors() const { return (mask + 1u) << log_segments; }
     [[nodiscard]] uint32_t slots_to_end() const { return mask + 1u - (cq.rq_consumer & mask); }
 
-    /// Tells the device of the WQEs up to `producer`. CQ entries are given back with them, before:
-    /// the CQ has one for each WQE that may be posted, and more where blocks hold some up.
+    /// Tells the device about the WQEs up to `producer`, after giving back CQ entries: the CQ has
+    /// one for each WQE that may be posted, and more where blocks hold some up.
     void ring_doorbell() {
         cq.publish_consumer();
         wqes_before_record();
@@ -122,7 +122,7 @@ void rx_destroy(RxRing* ring);
 uint32_t rx_queue_count(void* queue);
 int rx_descriptor_status(void* queue, uint16_t offset);
 
-/// Which kind of mini CQE serves these offloads: with hash, or else with checksum.
+/// Which kind of mini CQE serves these offloads: with a hash, or else with a checksum.
 [[nodiscard]] constexpr bool rx_hashes_in_blocks(uint64_t offloads) {
     return (offloads & RTE_ETH_RX_OFFLOAD_RSS_HASH) != 0;
 }
@@ -130,14 +130,14 @@ int rx_descriptor_status(void* queue, uint16_t offset);
 /// The burst function for the spec's options.
 Burst<eth_rx_burst_t> rx_burst(const RxSpec& spec);
 
-/// Gives every slot that lacks buffers new ones, as far as the pool has them, and rings the
-/// doorbell. Called by bursts when refill_batch slots wait.
+/// Gives new buffers to every slot that lacks some, as far as the pool has them, and rings the
+/// doorbell. Bursts call it when refill_batch slots wait.
 void refill(MlxRxRing& ring);
 
-/// A refill_batch that has every burst call refill().
+/// A refill_batch that makes every burst call refill().
 inline constexpr uint16_t kRecover = 0;
-/// Cold: the CQE at the consumer index is an error. Counts the packet, has the WQ reset, and posts
-/// the buffers that the ring still holds again. When the reset fails, the next burst tries again.
+/// Cold: the CQE at the consumer index is an error. Counts the packet, has the WQ reset, and
+/// reposts the buffers that the ring still holds. When the reset fails, the next burst tries again.
 void recover(MlxRxRing& ring);
 
 } // namespace rawqp::mlx5rings

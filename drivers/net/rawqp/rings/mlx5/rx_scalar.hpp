@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// In the place of rx_vector.hpp where there are no vectors: all packets are taken one by one.
+// Replaces rx_vector.hpp where there are no vectors: all packets are taken one by one.
 #pragma once
 
 #include "drivers/net/rawqp/rings/mlx5/rx_burst.hpp"

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Plain CQEs in steps: kStep of them are described at once, in vectors of 32-bit words that hold
-// one field of each.
+// Plain CQEs in steps: kStep of them are described at once, in vectors of 32-bit words, each vector
+// holding one field of all of them.
 //
-// The header of an instruction set has what differs. A Vector is kStep words, a lane 16 bytes of
-// it, and Sums the same as 64-bit words; bitwise operators, shifts and comparisons (all bits of a
-// word or none) are the compilers' own for such types.
+// What differs between instruction sets is in a header for each. A Vector is kStep words, a lane 16
+// bytes of it, and Sums the same as 64-bit words; bitwise operators, shifts and comparisons (all
+// bits of a word or none) are the compilers' own for such types.
 //   kStep, kSeenInOrder
 //   in_all_lanes(bytes)      16 of them
 //   store_words(to, vector)
@@ -135,7 +135,7 @@ inline Vector crc_of_lengths(const RxExtras& extras) {
     lane[4] = lane[8] = extras.crc_bytes;
     return in_all_lanes(lane.data());
 }
-/// What a burst needs of the ring in registers.
+/// What a burst needs from the ring in registers.
 struct Constants {
     template <class Ring>
     Constants(const Ring& ring, const Lane& order)
@@ -208,7 +208,7 @@ inline Vector mark_flags(Vector tags) {
     return (id | all(RTE_MBUF_F_RX_FDIR)) & ~none;
 }
 
-/// kStep CQEs, described. What is not the host's gives garbage.
+/// kStep CQEs, described. Entries that the host does not own give garbage.
 template <RxOptions O> struct DescribedStep : CqeStep {
     DescribedStep(const Constants& constants, const Cqe* cqes)
         : CqeStep(constants, cqes), tags(host_tags(tag)) {
@@ -233,7 +233,7 @@ inline uint32_t count_plain(const Cqe* cqes, uint32_t limit, uint8_t expected) {
         ++count;
     return count;
 }
-/// Whether the device has written a step's entries. What they say is looked at again.
+/// Whether the device has written a step's entries. Their content is checked again later.
 inline bool step_is_there(const Cqe* cqes, uint8_t expected) {
     if constexpr (kSeenInOrder) return is_plain(cqes[kStep - 1], expected);
     return count_plain(cqes, kStep, expected) == kStep;
@@ -250,7 +250,7 @@ inline void store_marks(Vector tags, rte_mbuf** mbufs, uint32_t count) {
         mbufs[i]->hash.fdir.hi = ids[i];
 }
 
-/// The bits of all of a step's CQEs.
+/// The packet_info bits set in any of a step's CQEs.
 inline uint8_t packet_infos(const Cqe* cqes) {
     uint8_t infos = 0;
     for (uint32_t i = 0; i < kStep; ++i)
@@ -270,17 +270,17 @@ template <class Ring>
         if (cqes[i].packet_info & mlx5::kTunnelled) describe_tunnel(ring, cqes[i], *mbufs[i]);
 }
 
-/// Asks for `count` mbufs, those that are kSlotsAhead after `mbufs`, to be written: where another
-/// core has a copy, as one that reads ahead behind long packets may, the store would ask again.
+/// Prefetches for writing the `count` mbufs that are kSlotsAhead after `mbufs`: where another core
+/// has a copy, as one that reads ahead behind long packets may, a store would have to request the
+/// line again.
 inline void fetch_ahead(rte_mbuf* const* mbufs, uint32_t count) {
     for (uint32_t i = 0; i < count; ++i)
         claim_line(mbufs[MlxRxRing::kSlotsAhead + i]); // may be null
 }
 
-/// Asks for what a later step needs: mbufs and, of the entries from `index` on, those ahead of
-/// them. In turns, and after the entries of this step were loaded: a CPU has room for a few lines
-/// that are on their way (two dozen or less), and one that is asked for beyond these stops all
-/// behind it.
+/// Prefetches what a later step needs: mbufs, and the entries ahead of those from `index` on.
+/// Alternately, and after the entries of this step were loaded: a CPU has room for only so many
+/// outstanding lines (two dozen or fewer), and a request beyond these stalls everything behind it.
 inline void fetch_later_step(const Cq& cq, uint32_t index, rte_mbuf* const* mbufs) {
     for (uint32_t i = 0; i < kStep; ++i) {
         fetch_ahead(mbufs + i, 1);
@@ -288,7 +288,7 @@ inline void fetch_later_step(const Cq& cq, uint32_t index, rte_mbuf* const* mbuf
     }
 }
 
-/// As take_steps, of which the first step is there.
+/// As take_steps, when the first step is there.
 template <RxOptions O>
 [[gnu::noinline]] uint32_t take_whole_steps(MlxRxRing& ring, const Cqe* cqes, uint8_t expected,
                                             rte_mbuf** packets, uint32_t run, uint64_t& bytes) {
@@ -297,7 +297,7 @@ template <RxOptions O>
     Sums lengths{};
     Vector flags{};
     uint32_t taken = 0;
-    uint8_t infos = 0; // of all that was looked at
+    uint8_t infos = 0; // of all packets looked at
     do {
         owner_before_content();
         const Cqe* const entries = cqes + taken;
@@ -328,9 +328,9 @@ template <RxOptions O>
     return taken;
 }
 
-/// Of up to `run` packets, none of them after the ring's or the CQ's end, as many as make whole
-/// steps of plain CQEs. The ring has not moved on by them yet. `cqes`: the entries at the consumer
-/// index; `expected`: what op_own of those with packets says.
+/// Takes, of up to `run` packets, none of them beyond the end of ring or CQ, as many as make whole
+/// steps of plain CQEs. The ring has not moved past them yet. `cqes`: the entries at the consumer
+/// index; `expected`: the op_own of those with packets.
 template <RxOptions O>
 inline uint32_t take_steps(MlxRxRing& ring, const Cqe* cqes, uint8_t expected, rte_mbuf** packets,
                            uint32_t run, uint64_t& bytes) {
@@ -338,7 +338,7 @@ inline uint32_t take_steps(MlxRxRing& ring, const Cqe* cqes, uint8_t expected, r
     return take_whole_steps<O>(ring, cqes, expected, packets, run, bytes);
 }
 
-/// Describes packets of the present block by their mini CQEs, as many at once as there are lanes.
+/// Describes packets of the present block from their mini CQEs, as many at once as there are lanes.
 template <RxOptions O> class MiniStep {
   public:
     template <class Ring>
@@ -377,7 +377,7 @@ inline void tell_metadata_of_block(Ring& ring, rte_mbuf** mbufs, uint32_t count)
                 copy_metadata(ring, ring.block.model(), *mbufs[i]);
 }
 
-/// The packets of a whole array of mini CQEs. Returns true: vectors do it.
+/// Takes the packets of a whole array of mini CQEs. Returns true: vectors can do it.
 template <RxOptions O>
 bool decompress_array(MlxRxRing& ring, const mlx5::MiniCqe* minis, rte_mbuf** mbufs,
                       rte_mbuf** packets, uint64_t& bytes) {

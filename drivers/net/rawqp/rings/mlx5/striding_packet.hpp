@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Packets of striding queues one at a time: what the next completion says, and its packet copied or
-// attached. Each instruction set compiles this header for itself.
+// Packets of striding queues, one at a time: reads the next completion and copies or attaches its
+// packet. Each instruction set compiles this header for itself.
 #pragma once
 
 #include "drivers/net/rawqp/rings/mlx5/rx_describe.hpp"
@@ -11,8 +11,7 @@ namespace {
 
 enum class PeekState : uint8_t { empty, completion, error };
 
-/// Whether a device may have written what was peeked at, which is completed by where its packet
-/// lies.
+/// Checks that a device may have written what was peeked at, and adds where its packet lies.
 inline PeekState validate(const StridingRing& ring, PeekedCqe& peeked) {
     const uint32_t strides = peeked.strides();
     peeked.used = ring.used();
@@ -22,7 +21,7 @@ inline PeekState validate(const StridingRing& ring, PeekedCqe& peeked) {
     return fits ? PeekState::completion : PeekState::error;
 }
 
-/// The next completion, which stays. An error is also what no device would write.
+/// Reads the next completion without taking it. What no device would write also counts as an error.
 template <RxOptions O> inline PeekState peek(StridingRing& ring, PeekedCqe& peeked) {
     if (ring.cq.block_left == 0) {
         const Cqe& cqe = ring.cq.at(ring.cq.consumer);
@@ -55,8 +54,8 @@ inline void step_over(StridingRing& ring, const PeekedCqe& peeked) {
     if (peeked.used + peeked.strides() == ring.strides_per_wqe()) striding_post(ring);
 }
 
-/// Takes mbufs for the next packets: all that fit into the stash, or else as few as do. In the
-/// loops over packets it would cost registers.
+/// Takes mbufs for the next packets: all that fit into the stash, or else as few as do. Inlined
+/// into the loops over packets it would cost registers.
 [[gnu::noinline]] inline void fill_stash(StridingRing& ring) {
     for (uint32_t wanted = StridingRing::kStash - ring.stashed; wanted > 0; wanted /= 2) {
         if (!take_mbufs(ring.pool, &ring.stash[ring.stashed], wanted)) continue;
@@ -71,14 +70,14 @@ inline bool have_mbufs(StridingRing& ring, uint32_t count) {
     return ring.stashed >= count;
 }
 
-/// The packets of a buffer that are attached to mbufs.
+/// Attaches packets of a buffer to mbufs.
 struct Attacher {
     explicit Attacher(StridingBuffer& buffer)
         : buffer(buffer),
           to_iova(rte_mempool_virt2iova(&buffer) - reinterpret_cast<uintptr_t>(&buffer)) {}
 
-    /// Has the mbuf point at the packet, which starts at `stride` and stays where it is. Its
-    /// reference to the buffer is the caller's to add; its flag is set with the others.
+    /// Points the mbuf at the packet, which starts at `stride` and stays where it is. The caller
+    /// adds its reference to the buffer; its flag is set with the others.
     void attach(uint8_t* packet, uint32_t stride, uint32_t bytes_of_strides, rte_mbuf& mbuf) {
         uint8_t* const start = packet - RTE_PKTMBUF_HEADROOM;
         rte_mbuf_ext_shared_info& info = buffer.info(stride);
@@ -100,7 +99,7 @@ struct Attacher {
     mbuf.data_len = static_cast<uint16_t>(bytes);
 }
 
-/// Copies the others into as many more mbufs as they take.
+/// Copies the remaining bytes into as many more mbufs as they take.
 [[gnu::noinline]] inline void copy_rest(StridingRing& ring, const uint8_t* from, uint32_t bytes,
                                         rte_mbuf& mbuf) {
     rte_mbuf* last = &mbuf;
@@ -155,7 +154,7 @@ template <RxOptions O> inline rte_mbuf* take_packet(StridingRing& ring, const Pe
     return mbuf;
 }
 
-/// Longer than what the queue was made for: attached packets may be, copies may not.
+/// Longer than the queue was made for: attached packets may be, copies may not.
 inline bool too_long(const StridingRing& ring, const PeekedCqe& peeked) {
     return peeked.bytes() > ring.most_bytes;
 }

@@ -11,7 +11,7 @@
 namespace rawqp::mlx5rings {
 namespace {
 
-/// A ring needs some WQEs to be filled while others are looked at.
+/// A ring needs some WQEs to be filled while others are being read.
 constexpr uint32_t kMinWqes = 4;
 /// Buffers for each WQE: those in the ring, and those that the application may hold before packets
 /// are copied.
@@ -34,7 +34,7 @@ bool query_strides(const verbs::Api& api, ibv_context* context, mlx5dv_striding_
     return (caps.supported_qpts & 1u << IBV_QPT_RAW_PACKET) != 0;
 }
 
-/// `wanted` (0: `usual`) as the device can.
+/// `wanted` (0: `usual`), within what the device can do.
 Result<uint8_t> choose(const char* what, uint32_t wanted, uint32_t usual, uint32_t min,
                        uint32_t max) {
     if (wanted != 0 && (wanted < min || wanted > max))
@@ -52,12 +52,11 @@ void write_wqe(StridingRing& ring, uint16_t slot) {
     wqe.data.addr = address;
 }
 
-/// Gives the WQE its buffer again, or the spare if packets of the buffer are out. Each store allows
-/// that the process is killed after it and that another one begins anew: at worst the used buffer
-/// stays out.
+/// Gives the WQE its buffer again, or the spare if packets of the buffer are still held. After each
+/// store the process may be killed and another one start over: at worst the used buffer is lost.
 void post_again(StridingRing& ring, uint16_t slot) {
     StridingBuffer* const used = ring.buffers[slot];
-    if (used == ring.spare || used->in_use()) { // in use: then there is a spare, see take_packet()
+    if (used == ring.spare || used->in_use()) { // in use: there is a spare then, see take_packet()
         StridingBuffer* const fresh = ring.spare;
         ring.buffers[slot] = fresh;
         rte_compiler_barrier();
@@ -71,8 +70,8 @@ void post_again(StridingRing& ring, uint16_t slot) {
     if (ring.spare == nullptr) ring.spare = ring.strides->take();
 }
 
-/// Gives every WQE a buffer that nobody uses, and writes it. At most one is in use: that of the
-/// present WQE, for which there is the spare.
+/// Gives every WQE a buffer that nobody uses, and writes the WQE. At most one buffer is in use:
+/// that of the present WQE, which the spare replaces.
 void write_wqes(StridingRing& ring) {
     ring.mrs.clear();
     for (uint32_t slot = 0; slot < ring.wqe_count(); ++slot) {
@@ -87,15 +86,15 @@ void leave_block(StridingRing& ring) {
     if (ring.cq.block_left != 0) ring.block.leave(ring.cq);
 }
 
-/// Of a queue that was reset and whose CQ was drained. `block_left` stays as it is.
+/// For a queue that was reset and whose CQ was drained. `block_left` stays as it is.
 void rewind(StridingRing& ring) {
     ring.cq.rq_consumer = 0;
     ring.producer = static_cast<uint16_t>(ring.wqe_count());
     ring.nombuf_counted = false;
 }
 
-/// After a reset. If this process is killed in here, another one begins anew: what says that the
-/// ring is between steps, and why, goes last.
+/// After a reset. If this process is killed in here, another one starts over: what says that the
+/// ring is between steps, and why, is cleared last.
 void post_anew(StridingRing& ring) {
     write_wqes(ring);
     ring.block.drain(ring.cq);
@@ -198,7 +197,7 @@ Result<RxRing*> striding_create(const RxSpec& spec) {
     ring->log_strides = spec.striding.log_strides;
     ring->stride_mask = static_cast<uint16_t>((1u << ring->log_strides) - 1);
     ring->log_stride_bytes = spec.striding.log_stride_bytes;
-    // An mbuf that has an external buffer by nature takes no other.
+    // An mbuf with a pinned external buffer cannot have another attached.
     ring->copy_bytes = mbufs.base_flags != 0 ? UINT16_MAX : spec.striding.copy_bytes;
     ring->segments = spec.segments;
     ring->rearm = mbufs.rearm;
@@ -214,14 +213,14 @@ Result<RxRing*> striding_create(const RxSpec& spec) {
     ring->block.hashes = rx_hashes_in_blocks(spec.offloads);
     ring->may_compress = spec.compressed;
     ring->socket = spec.socket;
-    rewind(*ring); // as after a stop: bursts before the first start find nothing, and post nothing
+    rewind(*ring); // as after a stop: bursts before the first start find nothing and post nothing
     return map_rings(spec, std::move(ring));
 }
 
 Result<void> striding_start(RxRing& base) {
     StridingRing& ring = striding(base);
     ring.block.drain(ring.cq);
-    // Each life has buffers of its own: the application may hold all of the last one's.
+    // Each start makes new buffers: the application may hold all of the previous ones.
     auto pool =
         make_striding_pool(name_of(ring), ring.wqe_count() * kBuffersPerWqe, ring.strides_per_wqe(),
                            1u << ring.log_stride_bytes, ring.socket);
@@ -295,7 +294,7 @@ void striding_post(StridingRing& ring) {
         const auto next = static_cast<uint16_t>(ring.producer + 1);
         ring.ring_doorbell(next);
         rte_compiler_barrier();
-        ring.producer = next; // now all of it is done
+        ring.producer = next; // now everything is done
     }
 }
 
@@ -312,7 +311,7 @@ bool striding_go_on(StridingRing& ring) {
 void striding_recover(StridingRing& ring) {
     note_error(ring);
     leave_block(ring); // if there is one, its rest makes no sense
-    // No block, but each burst goes on from here.
+    // There is no block, but this makes each burst continue here.
     ring.cq.block_left = CqPlace::kLeaving;
     rte_compiler_barrier();
     if (reset_after_error(ring)) post_anew(ring);

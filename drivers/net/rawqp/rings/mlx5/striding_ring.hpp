@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A receive queue on a mapped striding RQ (multi-packet RQ): each WQE is one buffer of strides, and
-// packets follow each other in it, each at the beginning of a stride. The device fetches far fewer
-// WQEs than packets.
+// A receive queue on a mapped striding RQ (multi-packet RQ): each WQE is one buffer of strides, in
+// which packets follow each other, each at the beginning of a stride. The device fetches far fewer
+// WQEs than it receives packets.
 //
-// A packet is copied into an mbuf, or a plain mbuf gets it attached as external buffer. The
-// headroom of an attached packet is the end of the stride before: a packet is only attached if its
-// own last stride has room to lend for the next one's. And only while a spare buffer is there to
-// take the WQE's next turn: when the application holds so many packets that none is left, all are
-// copied and the buffers go round at once. So the device never lacks WQEs; what is lacking are
-// mbufs (counted in nombuf), in which case packets wait in the ring.
+// A packet is copied into an mbuf, or attached to a plain mbuf as an external buffer. The headroom
+// of an attached packet is the end of the stride before: a packet is only attached if its own last
+// stride leaves room for the next one's headroom, and only while there is a spare buffer for the
+// WQE's next turn. When the application holds so many packets that no spare is left, all are copied
+// and the buffers return to the device at once. So the device never lacks WQEs; only mbufs may be
+// lacking (counted in nombuf), in which case packets wait in the ring.
 #pragma once
 
 #include "drivers/net/rawqp/rings/mlx5/rx_ring.hpp"
@@ -28,20 +28,21 @@ struct StridingRing : RxRing {
     StridingWqe* wqes = nullptr;
     mlx5::be32* doorbell = nullptr;
     StridingBuffer** buffers = nullptr; ///< of each WQE; never null while started
-    StridingBuffer* spare = nullptr;    ///< takes the place of a buffer whose packets are out
-    StridingPool* strides = nullptr;    ///< null while stopped
-    uint16_t producer = 0;              ///< WQEs posted; counts without end
-    uint16_t mask = 0;                  ///< WQEs - 1
-    uint16_t stride_mask = 0;           ///< strides of a WQE - 1
+    StridingBuffer* spare =
+        nullptr; ///< replaces a buffer whose packets the application still holds
+    StridingPool* strides = nullptr; ///< null while stopped
+    uint16_t producer = 0;           ///< WQEs posted; counts without end
+    uint16_t mask = 0;               ///< WQEs - 1
+    uint16_t stride_mask = 0;        ///< strides of a WQE - 1
     uint8_t log_strides = 0;
     uint8_t log_stride_bytes = 0;
     uint8_t segments = 1;    ///< mbufs of a copied packet, at most
-    uint16_t copy_bytes = 0; ///< packets of up to so many bytes are copied
+    uint16_t copy_bytes = 0; ///< packets of up to this many bytes are copied
     uint16_t flags_mask = 0, hash_flag = 0;
     uint64_t rearm = 0;
     uint64_t base_flags = 0;
-    uint16_t first_room = 0, next_room = 0; ///< bytes that an mbuf takes of a copied packet
-    uint32_t most_bytes = 0;                ///< of a packet that the device writes, with its FCS
+    uint16_t first_room = 0, next_room = 0; ///< bytes of a copied packet that an mbuf takes
+    uint32_t most_bytes = 0; ///< of a packet that the device writes, including its FCS
     rte_mempool* pool = nullptr;
     RxBlock block;
     RxExtras extras;
@@ -51,7 +52,7 @@ struct StridingRing : RxRing {
     static constexpr uint32_t kStash = 2 * kMaxRxSegments;
     std::array<rte_mbuf*, kStash> stash{};
     uint32_t stashed = 0;
-    bool nombuf_counted = false; ///< the packet that waits for an mbuf
+    bool nombuf_counted = false; ///< the packet that waits for an mbuf was counted
 
     PtpStamps ptp;
 
@@ -59,19 +60,19 @@ struct StridingRing : RxRing {
     CqArm cq_arm;
     MrCache mrs;
     RetryGate retry;
-    bool faulty = false; ///< an error was counted, and WQEs are not posted anew yet
+    bool faulty = false; ///< an error was counted, but WQEs are not reposted yet
     bool may_compress = false;
     int socket = 0;
     SocketArray<StridingBuffer*> buffer_memory;
 
     [[nodiscard]] uint32_t wqe_count() const { return mask + 1u; }
     [[nodiscard]] uint32_t strides_per_wqe() const { return stride_mask + 1u; }
-    /// Strides of the present WQE that were taken.
+    /// Strides of the present WQE already taken.
     [[nodiscard]] uint32_t used() const { return cq.rq_consumer & stride_mask; }
-    /// The present WQE's.
+    /// The slot of the present WQE.
     [[nodiscard]] uint32_t slot() const { return (cq.rq_consumer >> log_strides) & mask; }
-    /// WQEs of which all strides were taken and that were not posted again. The queue's place has
-    /// the lower bits of a WQE's number only: enough for up to 32768 strides.
+    /// WQEs whose strides were all taken and that were not reposted. The queue's place has only the
+    /// lower bits of a WQE's number: enough for up to 32768 strides.
     [[nodiscard]] uint32_t missing() const {
         const uint32_t posted = (cq.rq_consumer >> log_strides) + wqe_count();
         return (posted - producer) & (UINT16_MAX >> log_strides);
@@ -84,10 +85,10 @@ struct StridingRing : RxRing {
     [[nodiscard]] uint8_t* stride_of(StridingBuffer& buffer, uint32_t stride) const {
         return data_of(buffer) + (stride << log_stride_bytes);
     }
-    /// A process was killed in a burst, and what comes after its last step was not done; or the
-    /// queue is yet to recover.
+    /// A process was killed in a burst, and what follows its last step was not done; or the queue
+    /// has not recovered yet.
     [[nodiscard]] bool is_between_steps() const { return missing() > 0 || cq.is_leaving(); }
-    /// The device may write as many completions more: it knows what was taken from its CQ.
+    /// The device may then write that many more completions: it knows what was taken from its CQ.
     void ring_doorbell(uint16_t wqes_posted) {
         cq.publish_consumer();
         wqes_before_record();
@@ -95,8 +96,7 @@ struct StridingRing : RxRing {
     }
 };
 
-/// What one completion is about. Fields of a compressed block that it does not hold are in the
-/// block's model.
+/// What one completion says. What a mini CQE does not hold is in its block's model.
 struct PeekedCqe {
     const Cqe* cqe;      ///< null: from a block
     uint32_t byte_count; ///< as in the CQE
@@ -125,12 +125,12 @@ int striding_descriptor_status(void* queue, uint16_t offset);
 
 /// Posts what is missing(): each WQE's buffer goes back to the device, or the spare does.
 void striding_post(StridingRing& ring);
-/// Of a ring that is_between_steps(): does what its process was killed before. False: the queue has
+/// For a ring that is_between_steps(): does what a killed process left undone. False: the queue has
 /// not recovered.
 bool striding_go_on(StridingRing& ring);
-/// Cold: see recover(). Until it has worked, the ring is_between_steps().
+/// Cold: see recover(). Until it succeeds, the ring is_between_steps().
 void striding_recover(StridingRing& ring);
-/// Takes the completions that wait without their packets. Returns how many of those there were.
+/// Takes the waiting completions without their packets. Returns how many packets there were.
 uint32_t striding_skip(StridingRing& ring);
 
 } // namespace rawqp::mlx5rings

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Completions of striding queues in steps, of plain CQEs or of a block's array: they are described
-// as those of cyclic queues, then each packet is copied or attached.
+// Completions of striding queues in steps of plain CQEs or of a block's array: they are described
+// like those of cyclic queues, then each packet is copied or attached.
 #pragma once
 
 #include "drivers/net/rawqp/rings/mlx5/rx_vector.hpp"
@@ -32,16 +32,16 @@ struct OneStride {
 
     static constexpr uint32_t kNone = 1u << 31; ///< far from any length
     uint32_t least_attached = kNone; ///< the shortest packet that is attached, see StridingRing …
-    uint32_t attached_span = 0;      ///< … the longest one has so many bytes more
+    uint32_t attached_span = 0;      ///< … the longest one has this many bytes more
 
   private:
     static constexpr uint32_t kOne = 1u << 16;
     uint32_t least_, span_; // of byte_count as the CQE has it
 };
 
-/// Copies a packet, and what comes after it up to a multiple of 64 bytes: it takes longer to find
-/// out how many bytes there are to copy than to copy them. There is room for 64 bytes, of which
-/// take_strides() makes sure, and for more by OneStride.
+/// Copies a packet, and what follows it up to a multiple of 64 bytes: finding out how many bytes to
+/// copy takes longer than copying them. take_strides() makes sure of room for 64 bytes, OneStride
+/// of room for more.
 inline void copy_by_64(uint8_t* to, const uint8_t* from, uint32_t bytes) {
     size_t at = 0;
     do {
@@ -50,13 +50,13 @@ inline void copy_by_64(uint8_t* to, const uint8_t* from, uint32_t bytes) {
     } while (at < bytes);
 }
 
-/// Copies or attaches the packets after `used` strides of the present WQE, until one is not of one
-/// stride. `Entry`: a CQE or a mini CQE. Returns how many.
+/// Copies or attaches the packets after `used` strides of the present WQE, until one does not have
+/// exactly one stride. `Entry`: a CQE or a mini CQE. Returns how many.
 template <RxOptions O, class Entry>
 inline uint32_t place(StridingRing& ring, uint32_t used, const OneStride& shared,
                       const Entry* entries, rte_mbuf** mbufs, uint32_t count, uint64_t& bytes) {
     constexpr bool kStamped = O.stamps != Stamps::none && std::is_same_v<Entry, Cqe>;
-    const OneStride one = shared; // no store into a packet can change this one
+    const OneStride one = shared; // no store into a packet can change this copy
     StridingBuffer& buffer = *ring.buffers[ring.slot()];
     Attacher attacher(buffer);
     const uint32_t stride_bytes = 1u << ring.log_stride_bytes;
@@ -86,8 +86,8 @@ inline uint32_t place(StridingRing& ring, uint32_t used, const OneStride& shared
     return static_cast<uint32_t>(entry - entries);
 }
 
-/// Of the stash's last `Of` mbufs, which were described, `count` from `first` on are packets and go
-/// to the application; the others stay.
+/// Of the stash's last `Of` mbufs, which have been described, the `count` from `first` on are
+/// packets and go to the application; the others stay.
 template <uint32_t Of>
 inline void hand_over(StridingRing& ring, uint32_t first, uint32_t count, rte_mbuf** packets) {
     rte_mbuf** const mbufs = &ring.stash[ring.stashed - Of];
@@ -98,13 +98,13 @@ inline void hand_over(StridingRing& ring, uint32_t first, uint32_t count, rte_mb
     }
     std::copy_n(mbufs + first, count, packets);
     ring.stashed -= Of;
-    rte_compiler_barrier(); // meanwhile some are there twice, for a process that would be killed
+    rte_compiler_barrier(); // meanwhile some are there twice, in case the process is killed
     std::copy(mbufs + first + count, mbufs + Of, mbufs + first);
     rte_compiler_barrier();
     ring.stashed += Of - count;
 }
 
-/// kStep packets or fewer; fewer when what comes next is not there or not for this reader.
+/// Takes kStep packets or fewer; fewer when what comes next is not there or not for this reader.
 template <RxOptions O>
 inline uint32_t take_step(StridingRing& ring, const Constants& constants, const OneStride& one,
                           rte_mbuf** packets, uint32_t wanted, uint64_t& bytes) {
@@ -137,7 +137,7 @@ inline uint32_t take_step(StridingRing& ring, const Constants& constants, const 
     return count;
 }
 
-/// The same from an array of the present block.
+/// The same, from an array of the present block.
 template <RxOptions O>
 inline uint32_t take_array(StridingRing& ring, const MiniStep<O>& step, const OneStride& one,
                            rte_mbuf** packets, uint32_t wanted, uint64_t& bytes) {
@@ -162,7 +162,7 @@ inline uint32_t take_array(StridingRing& ring, const MiniStep<O>& step, const On
     return count;
 }
 
-/// Packets in one stride each, from the present block, until one is not. Returns how many.
+/// Takes packets of one stride each from the present block, until one is not. Returns how many.
 template <RxOptions O>
 [[gnu::noinline, gnu::flatten]] uint32_t take_block(StridingRing& ring, rte_mbuf** packets,
                                                     uint32_t wanted, uint64_t& bytes) {
@@ -179,7 +179,7 @@ template <RxOptions O>
     return taken;
 }
 
-/// The same from plain CQEs.
+/// The same, from plain CQEs.
 template <RxOptions O>
 [[gnu::noinline, gnu::flatten]] uint32_t take_plain(StridingRing& ring, rte_mbuf** packets,
                                                     uint32_t wanted, uint64_t& bytes) {
@@ -193,8 +193,8 @@ template <RxOptions O>
     return taken;
 }
 
-/// The same from either. Each has a function of its own, with all that it calls in it: what it
-/// needs of the ring stays in registers then.
+/// The same, from either. Each has its own function, with all that it calls inlined, so that what
+/// it needs of the ring stays in registers.
 template <RxOptions O>
 inline uint32_t take_strides(StridingRing& ring, rte_mbuf** packets, uint32_t wanted,
                              uint64_t& bytes) {

@@ -16,7 +16,7 @@ namespace rawqp::mlx5rings {
     case mlx5::CqeSyndrome::flushed: return IBV_WC_WR_FLUSH_ERR;
     case mlx5::CqeSyndrome::bad_response: return IBV_WC_BAD_RESP_ERR;
     case mlx5::CqeSyndrome::local_access: return IBV_WC_LOC_ACCESS_ERR;
-    default: return IBV_WC_GENERAL_ERR; // of connections, or not known
+    default: return IBV_WC_GENERAL_ERR; // for connections only, or unknown
     }
 }
 

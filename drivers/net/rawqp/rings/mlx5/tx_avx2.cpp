@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The send bursts for CPUs with AVX2, compiled for these: see meson.build.
+// The send bursts for CPUs with AVX2, compiled for them: see meson.build.
 #include "drivers/net/rawqp/rings/mlx5/tx_send.hpp"
 
 #include <utility>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Data segments for uniform packets, four at a time with AVX2. For sources that are compiled for
-// CPUs that have it.
+// Data segments for uniform packets, four at a time with AVX2. For sources compiled for CPUs that
+// have it.
 #pragma once
 
 #include "drivers/net/rawqp/rings/mlx5/tx_uniform.hpp"
@@ -36,7 +36,8 @@ struct Shuffles {
     __m256i lkey;
 };
 
-/// A shuffle's order, the same in both lanes: byte `i` of the result is byte order[i], kNone zero.
+/// A shuffle's order, the same in both lanes: byte `i` of the result is byte order[i]; kNone gives
+/// zero.
 struct alignas(__m256i) Order {
     uint8_t bytes[2 * 16];
 };
@@ -98,16 +99,16 @@ inline void fill_pair(PairSums& sums, const Shuffles& shuffles, const Session& s
                         segments<Check>(sums, shuffles, packets + index));
 }
 
-/// Sums over `count` packets, a multiple of four, whose segments and slots it writes.
+/// Sums over `count` packets, a multiple of four, and writes their segments and slots.
 ///
 /// The device has read the WQE's lines, and a store into such a line waits until the device's copy
-/// is gone. Stores leave the CPU in order, and it asks for the lines of the next few only. So those
-/// that begin a line come first, with nothing between them: the CPU then waits for several lines at
-/// once. The second halves and the slots find lines that it owns.
+/// is invalidated. Stores leave the CPU in order, and it requests the lines of the next few only.
+/// So the stores that begin a line come first, with nothing between them: the CPU then waits for
+/// several lines at once. The stores of second halves and slots then find lines that it owns.
 template <bool Check>
 inline PairSums fill_fours(const Session& session, rte_mbuf** packets, uint32_t lkey_be,
                            uint32_t count) {
-    static_assert(kHeadSegments == 2); // so pairs with an odd number begin a line
+    static_assert(kHeadSegments == 2); // so odd-numbered pairs begin a line
     const Shuffles shuffles = make_shuffles(lkey_be);
     const __m256i none = _mm256_setzero_si256();
     const __m256i all = _mm256_set1_epi32(-1);

@@ -41,7 +41,7 @@ constexpr auto kBursts = []<size_t... I>(std::index_sequence<I...>) {
 }
 (std::make_index_sequence<kVariants>());
 
-/// What may be asked for packet by packet.
+/// What packets may request individually.
 constexpr uint64_t kPacketOffloads =
     RTE_ETH_TX_OFFLOAD_IPV4_CKSUM | RTE_ETH_TX_OFFLOAD_TCP_CKSUM | RTE_ETH_TX_OFFLOAD_UDP_CKSUM |
     RTE_ETH_TX_OFFLOAD_OUTER_IPV4_CKSUM | RTE_ETH_TX_OFFLOAD_VLAN_INSERT | kLongHeaders;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Writes enhanced multi-packet WQEs (eMPW): a control segment, an Ethernet segment whose offloads
-// hold for all packets, and one data segment for each packet of one mbuf. 16 bytes a packet instead
-// of 64.
+// hold for all packets, and one data segment for each single-mbuf packet. 16 bytes per packet
+// instead of 64.
 #pragma once
 
 #if defined(RAWQP_AVX2)
@@ -15,14 +15,14 @@
 
 namespace rawqp::mlx5rings {
 
-/// Mbuf flags that ask for a WQE of one's own.
+/// Mbuf flags whose packets need a WQE of their own.
 inline constexpr uint64_t kOwnWqe = RTE_MBUF_F_TX_TCP_SEG | RTE_MBUF_F_TX_QINQ;
-/// Mbuf flags that packets of one WQE must have in common. TCP and UDP ask for the same L4 bit.
+/// Mbuf flags that the packets of one WQE must have in common. TCP and UDP ask for the same L4 bit.
 inline constexpr uint64_t kSessionFlags = RTE_MBUF_F_TX_IP_CKSUM | RTE_MBUF_F_TX_TCP_CKSUM |
                                           RTE_MBUF_F_TX_VLAN | RTE_MBUF_F_TX_OUTER_IP_CKSUM |
                                           RTE_MBUF_F_TX_TUNNEL_MASK | kOwnWqe;
 
-/// Size that the next WQE may have, in segments: it does not wrap, and has room.
+/// Size that the next WQE may have, in segments, without wrapping or running out of room.
 template <TxOptions O> inline uint32_t segment_limit(const MlxTxRing& ring) {
     uint32_t wqebbs = ring.wqebb_mask + 1 - (ring.producer & ring.wqebb_mask);
     if constexpr (O.long_wqes()) wqebbs = RTE_MIN(wqebbs, ring.free_wqebbs());
@@ -44,7 +44,7 @@ inline bool joins(const MlxTxRing& ring, const rte_mbuf& packet, const rte_mbuf&
     return true;
 }
 
-/// fill_uniform by the widest vectors of this source's CPUs, if the packets are uniform. 0: they
+/// fill_uniform with the widest vectors of this source's CPUs, if the packets are uniform. 0: they
 /// are not.
 template <TxOptions O>
 inline uint64_t fill_all(const MlxTxRing& ring, const Session& session, rte_mbuf** packets,
@@ -52,7 +52,7 @@ inline uint64_t fill_all(const MlxTxRing& ring, const Session& session, rte_mbuf
     constexpr bool kCheck = !O.fast_free || O.offloads;
     const uint64_t mask = (O.offloads ? kSessionFlags : 0) | (O.metadata ? ring.metadata_flag : 0) |
                           (O.scheduled ? ring.times.flag : 0); // the first packet has no time
-    // The tags to insert may differ, and so may metadata.
+    // Tags to insert may differ, and so may metadata.
     if (O.offloads && (packets[0]->ol_flags & RTE_MBUF_F_TX_VLAN) != 0) return 0;
     if (O.metadata && (packets[0]->ol_flags & ring.metadata_flag) != 0) return 0;
 #if defined(RAWQP_AVX2)
@@ -62,16 +62,16 @@ inline uint64_t fill_all(const MlxTxRing& ring, const Session& session, rte_mbuf
     return fill_uniform<kCheck>(session, packets, lkey_be, mask);
 }
 
-/// Stores something into each line of the WQE after its first one, before its segments come: the
-/// CPU then asks for several lines at once, see fill_fours().
+/// Stores something into each line of the WQE after its first one, ahead of its segments, so that
+/// the CPU requests several lines at once: see fill_fours().
 inline void ask_for_lines(const Session& session) {
     constexpr uint32_t kSegmentsPerLine = RTE_CACHE_LINE_SIZE / mlx5::kSegment;
     for (uint32_t i = kSegmentsPerLine - kHeadSegments; i < session.limit; i += kSegmentsPerLine)
         __atomic_store_n(&session.data[i].addr.raw, 0, __ATOMIC_RELAXED);
-    rte_compiler_barrier(); // not among the stores of packets
+    rte_compiler_barrier(); // keeps them before the packets' stores
 }
 
-/// Takes packets one by one as long as they join the first one. Returns how many.
+/// Takes packets one by one as long as they can join the first one. Returns how many.
 template <TxOptions O>
 inline uint32_t fill_mixed(MlxTxRing& ring, const TxBatch& batch, Session& session,
                            rte_mbuf** packets) {
@@ -117,7 +117,7 @@ inline uint32_t fill_inline(MlxTxRing& ring, const TxBatch& batch, Session& sess
 
 /// Writes one WQE for as many of the packets as it takes, `count` at most (which have slots in
 /// TxMbufs), and notes them as in flight. Returns how many; 0 when the first one needs a WQE of its
-/// own, cannot be sent or finds no room.
+/// own, cannot be sent or has no room.
 template <TxOptions O>
 inline uint32_t write_session(MlxTxRing& ring, TxBatch& batch, rte_mbuf** packets, uint32_t count) {
     const uint32_t max_size = segment_limit<O>(ring);

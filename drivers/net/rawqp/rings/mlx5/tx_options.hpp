@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the variants of the send burst on mapped mlx5 rings differ in.
+// How the variants of the send burst on mapped mlx5 rings differ.
 #pragma once
 
 #include "common/mlx5/formats.hpp"
@@ -7,7 +7,7 @@
 
 namespace rawqp::mlx5rings {
 
-/// What of a packet is copied into its WQE.
+/// How much of a packet is copied into its WQE.
 enum class Inlining : uint8_t {
     none,
     header, ///< the Ethernet header, as some devices demand
@@ -17,11 +17,11 @@ enum class Inlining : uint8_t {
 /// Chosen once per port; a template argument of everything that runs per packet.
 struct TxOptions {
     bool multi_segment = false; ///< packets in several mbufs
-    bool offloads = false;      ///< checksums or tags may be asked for
-    bool long_headers = false; ///< segmentation or two tags may be asked for: the header is inlined
+    bool offloads = false;      ///< checksums or tags may be requested
+    bool long_headers = false; ///< segmentation or two tags may be requested: the header is inlined
     Inlining inlining = Inlining::none;
     bool multi_packet = false; ///< several packets in one WQE (eMPW)
-    bool avx2 = false;         ///< by a source compiled for it: see tx_avx2.cpp
+    bool avx2 = false;         ///< in a source compiled for it: see tx_avx2.cpp
     bool fast_free = false;    ///< every mbuf is of one pool, direct, unshared and a whole packet
     bool metadata = false;     ///< packets may have some, for rules to match
     bool scheduled = false;    ///< packets may have a time to be sent at
@@ -32,7 +32,7 @@ struct TxOptions {
     }
 };
 
-/// What excludes or includes each other: options that differ in such only have one burst.
+/// Resolves options that exclude or include each other: sets that then are equal share one burst.
 constexpr TxOptions settled(TxOptions options) {
     if (options.long_headers) options.offloads = true;
     if (options.inlining == Inlining::header) options.multi_packet = false;
@@ -40,11 +40,11 @@ constexpr TxOptions settled(TxOptions options) {
     return options;
 }
 
-/// Offloads that may need more of a WQE than a descriptor's worth: TxOptions::long_headers.
+/// Offloads that may need more than a descriptor's worth of WQE: TxOptions::long_headers.
 inline constexpr uint64_t kLongHeaders =
     RTE_ETH_TX_OFFLOAD_QINQ_INSERT | RTE_ETH_TX_OFFLOAD_TCP_TSO | RTE_ETH_TX_OFFLOAD_VXLAN_TNL_TSO;
 
-/// What a burst posted so far.
+/// What a burst has posted so far.
 struct TxBatch {
     mlx5::WqeCtrlSeg* last = nullptr; ///< control segment of the last WQE; null: none posted
     uint64_t bytes = 0;
@@ -59,7 +59,7 @@ struct TxBatch {
 inline constexpr uint64_t kNotDirect = RTE_MBUF_F_INDIRECT | RTE_MBUF_F_EXTERNAL;
 
 /// Whether the mbuf can go back to the pool as it is: a whole packet that nobody else holds. It
-/// stays so until it is freed, for nobody else can change it.
+/// stays so until freed, as nobody else can change it.
 inline bool is_plain(const rte_mbuf& mbuf, const rte_mempool* pool) {
     return mbuf.refcnt == 1 && mbuf.nb_segs == 1 && (mbuf.ol_flags & kNotDirect) == 0 &&
            mbuf.pool == pool;

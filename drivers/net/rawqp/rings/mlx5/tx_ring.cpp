@@ -21,7 +21,7 @@ bool sends_nothing(const MlxTxRing& ring, uint16_t index) {
     return is_wait(ring, index) || ring.opcode(index) == mlx5::WqeOpcode::nop;
 }
 
-/// Packets of the eMPW WQE at `index`, of `size` segments: each takes one, or is inlined.
+/// Packets of the eMPW WQE at `index`, of `size` segments: each takes one segment or is inlined.
 uint32_t packets_of(const MlxTxRing& ring, uint16_t index, uint32_t size) {
     const uint8_t* const wqe = ring.wqebb(index); // never wraps
     uint32_t packets = 0;
@@ -34,8 +34,8 @@ uint32_t packets_of(const MlxTxRing& ring, uint16_t index, uint32_t size) {
 
 /// Walks the WQEs in flight, oldest first, to the one at `failed`: the device sent those before it.
 /// Returns the TxMbufs position of its first packet, or the oldest when there is no such WQE. A
-/// process that was killed may have left a WQE whose mbufs it had not noted yet: then the mbufs end
-/// before the WQEs do.
+/// killed process may have left a WQE whose mbufs it had not noted yet: then the mbufs end before
+/// the WQEs do.
 uint16_t find_packet(MlxTxRing& ring, uint16_t failed) {
     const uint16_t head = ring.mbufs.head();
     uint16_t segment = ring.mbufs.tail();
@@ -162,7 +162,7 @@ uint16_t min_inline_bytes(const TxSpec& spec) {
 }
 
 TxQpNeeds tx_needs(const TxSpec& spec) {
-    // WQEBBs for each descriptor, so that descriptors rather than these are what runs out.
+    // WQEBBs for each descriptor, so that descriptors run out before WQEBBs do.
     uint32_t wqebbs = (spec.offloads & kLongHeaders) != 0 ? 2 : 1;
     const uint32_t min_inline = min_inline_bytes(spec);
     if (spec.inline_bytes != 0 || min_inline > kInlineHeader) {
@@ -170,9 +170,9 @@ TxQpNeeds tx_needs(const TxSpec& spec) {
         const uint32_t header = Inlined{.bytes = min_inline}.head_segments() + 1;
         wqebbs = std::max(wqebbs, (std::max(whole, header) + 3) / 4);
     }
-    if ((spec.offloads & RTE_ETH_TX_OFFLOAD_SEND_ON_TIMESTAMP) != 0) ++wqebbs; // to wait
+    if ((spec.offloads & RTE_ETH_TX_OFFLOAD_SEND_ON_TIMESTAMP) != 0) ++wqebbs; // for the wait
     TxQpNeeds needs;
-    // libmlx5 counts one WQEBB for each WQE of one segment.
+    // libmlx5 reckons one WQEBB per WQE of one segment.
     needs.cap.max_send_wr =
         std::min<uint32_t>(spec.descriptors * std::bit_ceil(wqebbs), kMaxDescriptors);
     needs.cap.max_send_sge = 1;
@@ -193,7 +193,7 @@ Result<TxRing*> tx_create(const TxSpec& spec) {
 
 namespace {
 
-/// Where mbufs have times, if the queue is to look for them.
+/// Finds where mbufs have times, if the queue is to look for them.
 void find_times(MlxTxRing& ring) {
     ring.times.flag = ring.times.next_look = 0;
     if ((ring.offloads & RTE_ETH_TX_OFFLOAD_SEND_ON_TIMESTAMP) == 0) return;
@@ -202,7 +202,7 @@ void find_times(MlxTxRing& ring) {
     if (bit < 0 || offset < 0) return; // nobody can have set any
     ring.times.flag = uint64_t{1} << bit;
     ring.times.offset = static_cast<uint16_t>(offset);
-    look_at_clock(ring, rte_rdtsc()); // from which it goes on if no other look succeeds
+    look_at_clock(ring, rte_rdtsc()); // the base to go on from if later reads fail
 }
 
 } // namespace
@@ -228,14 +228,15 @@ void tx_start(TxRing& base) {
 }
 
 namespace {
-/// After a reset, when no mbuf is held: WQEs begin at 0 again, positions of mbufs go on.
+/// After a reset, when no mbuf is held: WQEs begin at 0 again, while mbuf positions go on.
 void begin_anew(MlxTxRing& ring) {
     ring.asked = ring.mbufs.head();
     ring.unasked_pool = nullptr;
     ring.producer = ring.completed = 0;
     ring.ask_every = std::min<uint16_t>(kAskEvery, ring.mbufs.size() / 4);
     ring.faulty = false;
-    ring.stamp_due = false; // WQEs begin anew, and another would complete with that index
+    ring.stamp_due =
+        false; // WQE indices start over, and another WQE would complete with that index
 }
 } // namespace
 
@@ -251,7 +252,7 @@ void take_sent(MlxTxRing& ring) {
         const uint8_t op_own = load_op_own(cq.at(cq.consumer)) & Cq::kOpcodeAndOwner;
         return op_own == cq.expected(CqeOpcode::req, cq.consumer);
     };
-    constexpr uint32_t kOne = 0; // segments that are wanted: none after the first CQE
+    constexpr uint32_t kOne = 0; // segments wanted: stops after the first CQE
     while (is_good())
         (void)take_completions(ring, kOne);
     free_done(ring);
@@ -271,7 +272,8 @@ bool recover(MlxTxRing& ring) {
         rte_compiler_barrier();
         ring.faulty = true;
     }
-    // All is done, in that order: another process may go on from here, by free_done().
+    // Everything is completed, stored in this order: another process may go on from here with
+    // free_done().
     ring.done_pool = nullptr;
     rte_compiler_barrier();
     ring.done = ring.mbufs.head();
@@ -281,7 +283,7 @@ bool recover(MlxTxRing& ring) {
     log_recovery(ring, status_of(cqe), cqe.vendor_syndrome);
     forget_keys(ring); // a stale lkey may be what broke the queue
     begin_anew(ring);
-    // Last: if this process is killed before, the error is there for another one to come back here.
+    // Last: if this process is killed before, the error still leads another one here.
     rte_compiler_barrier();
     ring.cq.drain();
     return true;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A send queue on mapped mlx5 rings: an SQ of 64-byte basic blocks (WQEBBs) and its CQ.
 //
-// A burst asks for a completion, of its last WQE, when kAskEvery segments were sent since the last
-// request: its CQE says that everything before it is done. So small bursts do not cost a CQE each,
-// for which the device crosses the bus, and mbufs are freed by so many. Who wants to know of the
-// last packets, as a stop does, has them asked for (ask). What a WQE that asks completes is noted
-// in its TxMark, which the CQE's WQE index leads to. What a burst may take is known at its start,
-// as long as no WQE takes more WQEBBs than it has mbuf segments (TxBatch::room); variants with
-// longer ones (TxOptions::long_wqes) look at free_wqebbs() as well.
+// A burst requests a completion, on its last WQE, when kAskEvery segments were sent since the last
+// request: its CQE says that everything before it is done. So small bursts do not each cost a CQE,
+// for which the device crosses the bus, and mbufs are freed kAskEvery at a time. To learn about the
+// last packets, as a stop does, call ask(). What the completion of such a WQE covers is noted in
+// its TxMark, which the WQE index in the CQE leads to. How much a burst may take is known at its
+// start, as long as no WQE takes more WQEBBs than it has mbuf segments (TxBatch::room); variants
+// with longer WQEs (TxOptions::long_wqes) check free_wqebbs() as well.
 #pragma once
 
 #include "common/result.hpp"
@@ -25,22 +25,22 @@ inline constexpr uint32_t kInlineHeader = RTE_ETHER_HDR_LEN + RTE_VLAN_HLEN;
 inline constexpr uint32_t kInlineIp = kInlineHeader + sizeof(rte_ipv6_hdr);
 inline constexpr uint32_t kInlineTcp = kInlineIp + sizeof(rte_tcp_hdr);
 
-/// Segments sent without a request, at most; of small rings a quarter, so that a burst waits for
-/// what is asked for and never for what is not.
+/// Segments sent without a request, at most; on small rings a quarter of the ring, so that a burst
+/// only ever waits for segments that have a request.
 inline constexpr uint16_t kAskEvery = 32;
 
 /// Positions just after a WQE that asks for a completion, and how the mbufs before them are freed.
 ///
-/// A process may be killed anywhere in a burst, and another go on with the ring. So a mark is
-/// written before its WQE asks, and nothing else tells which mark a CQE belongs to.
+/// A process may be killed anywhere in a burst and another go on with the ring. So a mark is
+/// written before its WQE requests the completion, and only the CQE itself leads to its mark.
 struct TxMark {
-    rte_mempool* pool; ///< the mbufs go back there unseen; null: each is looked at
+    rte_mempool* pool; ///< the mbufs go back there unread; null: each is looked at
     uint16_t segment;  ///< TxMbufs position
     uint16_t wqebb;    ///< SQ producer index
 };
 
-/// The cache line that writing WQEs works on, and at its end what of the lkey cache is needed where
-/// packets of several regions alternate.
+/// The cache line that writing WQEs works on; the lkey cache continues past its end with what is
+/// needed where packets of several regions alternate.
 struct alignas(RTE_CACHE_LINE_SIZE) TxPostLine {
     uint8_t* sq = nullptr;
     uint32_t wqebb_mask = 0;
@@ -55,61 +55,61 @@ static_assert(offsetof(TxPostLine, mrs) + MrCache::kHotBytes <= RTE_CACHE_LINE_S
 struct alignas(RTE_CACHE_LINE_SIZE) TxCompletionLine {
     Cq cq;
     TxMbufs mbufs;
-    TxMark* marks = nullptr; ///< by WQEBB, of WQEs that ask for a completion
+    TxMark* marks = nullptr; ///< by WQEBB, for WQEs that request a completion
 };
 static_assert(sizeof(TxCompletionLine) == RTE_CACHE_LINE_SIZE);
 
-/// A packet of which the application wants to know when it was sent.
+/// A packet whose send time the application wants to know.
 struct TxStamped {
-    uint32_t cqe = 0; ///< its completion is in this CQ entry or a later one
+    uint32_t cqe = 0; ///< its completion is at this CQ entry or a later one
     uint16_t wqe = 0; ///< its WQE's index
 };
 
-/// Of bursts that send at a time: see tx_schedule.hpp.
+/// For bursts that send at a given time: see tx_schedule.hpp.
 struct TxTimes {
     uint64_t flag = 0;   ///< of mbufs that have a time
     uint16_t offset = 0; ///< of it in the mbuf
     uint64_t mask = 0;   ///< bits of the device's clock that are compared
     double clock_per_tsc = 0;
-    uint64_t clock = 0, clock_tsc = 0; ///< the device's when it was last looked at, and when
+    uint64_t clock = 0, clock_tsc = 0; ///< the device's when last read, and when that was
     uint64_t next_look = 0;            ///< TSC ticks, as clock_tsc
 };
 
 struct MlxTxRing : TxRing, TxPostLine, TxCompletionLine {
-    // Once a burst: one cache line, with the pool seen last.
+    // Used once per burst: one cache line, with the pool seen last.
     mlx5::be32* doorbell = nullptr; ///< send counter of the doorbell record
     Uar uar;
     uint16_t completed = 0;              ///< WQEBBs completed
-    uint16_t inline_bytes = 0;           ///< packets of up to so many bytes are inlined
+    uint16_t inline_bytes = 0;           ///< packets of up to this many bytes are inlined
     uint16_t min_inline = 0;             ///< bytes of each packet that the device wants inlined
     uint16_t done = 0;                   ///< TxMbufs position: completed, perhaps not freed yet
     uint16_t asked = 0;                  ///< TxMbufs position: those before have a request
     uint16_t ask_every = kAskEvery;      ///< segments
-    rte_mempool* done_pool = nullptr;    ///< TxMark::pool of what is completed and not freed
+    rte_mempool* done_pool = nullptr;    ///< TxMark::pool of what is completed but not freed
     rte_mempool* unasked_pool = nullptr; ///< the same of what has no request; null if all has one
-    uint64_t no_inline_flag = 0; ///< mbuf flag by which applications say so, if they use one
+    uint64_t no_inline_flag = 0; ///< mbuf flag by which applications forbid it, if they use one
     PoolKeys pools;
 
-    // Of the bursts that look for metadata.
+    // For bursts that look for metadata.
     uint64_t metadata_flag = 0;   ///< of mbufs that have some
     uint16_t metadata_offset = 0; ///< in the mbuf
 
     TxTimes times;
 
-    // Of bursts that note such packets: see tx_stamp.hpp.
+    // For bursts that note such packets: see tx_stamp.hpp.
     TxStamped stamped;      ///< the last one
-    bool stamp_due = false; ///< its stamp was not taken yet
+    bool stamp_due = false; ///< its stamp has not been taken yet
 
     // Control and error path.
     RetryGate retry;
-    bool faulty = false; ///< the losses of an error CQE were counted, the reset is due
+    bool faulty = false; ///< the losses of an error CQE are counted, the reset is due
     SocketArray<TxMark> mark_memory;
     uint64_t register_page = 0;   ///< mmap offset of the doorbell register's page in the device
     uint32_t register_offset = 0; ///< of the register in its page
 
-    /// Of the WQE at WQEBB `index`.
+    /// The mark of the WQE at WQEBB `index`.
     [[nodiscard]] TxMark& mark(uint16_t index) const { return marks[index & wqebb_mask]; }
-    /// Of the WQE at `index`, as it was written.
+    /// The opcode of the WQE at `index`, as written.
     [[nodiscard]] mlx5::WqeOpcode opcode(uint16_t index) const {
         const auto& control = *reinterpret_cast<const mlx5::WqeCtrlSeg*>(wqebb(index));
         return static_cast<mlx5::WqeOpcode>(control.opmod_idx_opcode & 0xff);
@@ -117,14 +117,14 @@ struct MlxTxRing : TxRing, TxPostLine, TxCompletionLine {
     [[nodiscard]] uint8_t* wqebb(uint16_t index) const {
         return sq + (index & wqebb_mask) * size_t{mlx5::kWqebb};
     }
-    /// Of a WQE in the ring, within one lap.
+    /// The index of a WQE in the ring, within one lap.
     [[nodiscard]] uint16_t index_of(const void* wqe) const {
         return static_cast<uint16_t>((static_cast<const uint8_t*>(wqe) - sq) / mlx5::kWqebb);
     }
     [[nodiscard]] uint32_t free_wqebbs() const {
         return wqebb_mask + 1 - static_cast<uint16_t>(producer - completed);
     }
-    /// Has the last WQE written, this one, tell of all before it. `pool`: see TxMark.
+    /// Makes the last WQE written, this one, report everything before it. `pool`: see TxMark.
     void ask_by(mlx5::WqeCtrlSeg* wqe, rte_mempool* pool) {
         mark(index_of(wqe)) = {.pool = pool, .segment = mbufs.head(), .wqebb = producer};
         rte_compiler_barrier(); // see TxMark
@@ -142,21 +142,21 @@ void tx_unmap(uint16_t port_id, uint16_t queue_id);
 Result<TxRing*> tx_create(const TxSpec& spec);
 void tx_start(TxRing& base);
 
-/// Brings what the ring knows of the device's clock up to date, `tsc` being now.
+/// Updates what the ring knows of the device's clock; `tsc` is now.
 void look_at_clock(MlxTxRing& ring, uint64_t tsc);
 
 /// Size of the WQE at `index`, in 16-byte segments.
 [[nodiscard]] uint32_t wqe_segments(const MlxTxRing& ring, uint16_t index);
-/// Whether the WQE at `index` asks for a completion.
+/// Whether the WQE at `index` requests a completion.
 [[nodiscard]] bool asks_for_completion(const MlxTxRing& ring, uint16_t index);
-/// Has what was sent without a request complete, too, by a WQE that does nothing else; not yet if
-/// there is no room for it.
+/// Makes what was sent without a request complete, too, with a WQE that does nothing else; does
+/// nothing if there is no room for it yet.
 void ask(MlxTxRing& ring);
 
 /// The burst function for the spec's options and the device's abilities.
 Burst<eth_tx_burst_t> tx_burst(const TxSpec& spec);
 
-// What the templates of tx_common.hpp ask for.
+// What the templates of tx_common.hpp need.
 inline bool reap(MlxTxRing& ring, uint32_t limit);
 void take_sent(MlxTxRing& ring);
 void rewind(MlxTxRing& ring);
@@ -175,8 +175,8 @@ inline void free_done(MlxTxRing& ring) {
     ring.cq.publish_consumer();
 }
 
-/// Takes completions until `limit` segments are completed and not freed. Those of different pools
-/// do not wait together. False while the queue is in error.
+/// Takes completions until `limit` segments are completed and not freed. Segments of different
+/// pools are freed separately. False while the queue is in error.
 inline bool take_completions(MlxTxRing& ring, uint32_t limit) {
     Cq& cq = ring.cq;
     const uint16_t tail = ring.mbufs.tail();
@@ -203,12 +203,11 @@ inline bool take_completions(MlxTxRing& ring, uint32_t limit) {
     return true;
 }
 
-/// Most small bursts find no completion.
+/// See tx_common.hpp. Most small bursts find no completion.
 inline bool reap(MlxTxRing& ring, uint32_t limit) {
     const Cq& cq = ring.cq;
     const bool none = cq.is_empty(load_op_own(cq.at(cq.consumer)), cq.consumer);
-    if (none && ring.done == ring.mbufs.tail())
-        return true; // of a burst that was killed, some may be
+    if (none && ring.done == ring.mbufs.tail()) return true; // a killed burst may have left some
     if (!take_completions(ring, limit)) return false;
     free_done(ring);
     return true;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Packets that are to be sent at a time (RTE_ETH_TX_OFFLOAD_SEND_ON_TIMESTAMP). A WQE before theirs
-// has the queue wait for the device's clock; what comes after them waits, too, as queues keep their
-// order. The device compares so many bits of its clock that half of them are some seconds.
+// Packets to be sent at a given time (RTE_ETH_TX_OFFLOAD_SEND_ON_TIMESTAMP). A WQE before theirs
+// makes the queue wait for the device's clock; what comes after them waits, too, as queues keep
+// their order. The device compares so many bits of its clock that half their range is some seconds.
 #pragma once
 
 #include "common/mlx5/wait.hpp"
@@ -22,8 +22,9 @@ inline uint64_t time_of(const MlxTxRing& ring, const rte_mbuf& packet) {
     return time;
 }
 
-/// The device's clock, as far as it is known between two looks at it. It serves to count, and to
-/// tell times that the device would take for others; the device itself decides when to send.
+/// An estimate of the device's clock between two readings. It serves for counting, and for
+/// recognising times that the device would mistake for others; the device itself decides when to
+/// send.
 inline uint64_t clock_now(MlxTxRing& ring) {
     TxTimes& times = ring.times;
     const uint64_t tsc = rte_rdtsc();
@@ -33,8 +34,8 @@ inline uint64_t clock_now(MlxTxRing& ring) {
            static_cast<uint64_t>(static_cast<double>(tsc - times.clock_tsc) * times.clock_per_tsc);
 }
 
-/// Writes what makes the packet after it wait, at the producer index, which has room for it.
-/// Nothing if the packet's time is so far away that the device would mistake it.
+/// Writes a WQE that makes the next packet wait, at the producer index, which has room for it.
+/// Writes nothing if the packet's time is so far away that the device would mistake it.
 inline void write_wait(MlxTxRing& ring, const rte_mbuf& packet) {
     const uint64_t time = time_of(ring, packet);
     const uint64_t ahead = time - clock_now(ring);
@@ -58,7 +59,7 @@ inline void write_wait(MlxTxRing& ring, const rte_mbuf& packet) {
     ring.producer = static_cast<uint16_t>(ring.producer + 1);
 }
 
-/// Of a WQE in the ring.
+/// Whether the WQE at `index` waits.
 inline bool is_wait(const MlxTxRing& ring, uint16_t index) {
     return ring.opcode(index) == mlx5::WqeOpcode::wait;
 }

@@ -12,7 +12,7 @@
 #include <utility>
 
 namespace rawqp::mlx5rings {
-// Each source compiles its own: how many variants a source has decides what compilers inline.
+// Each source compiles its own: the number of variants in a source decides what compilers inline.
 namespace {
 
 /// Notes the packet's segments as in flight.
@@ -40,10 +40,10 @@ inline bool stands_alone(const MlxTxRing& ring, const TxBatch& batch, uint16_t s
 }
 
 /// After the last WQE of a burst, whose first is at WQEBB `start` and whose mbufs begin at `first`:
-/// asks for its completion if it is time to, and rings the doorbell.
+/// requests its completion if that is due, and rings the doorbell.
 ///
-/// Inlined, as what is in a TxBatch would have to be stored otherwise: doorbell fences wait for
-/// each store, and a small burst's cost is mostly that.
+/// Always inlined, as the TxBatch would otherwise have to be stored: doorbell fences wait for each
+/// store, which is most of a small burst's cost.
 [[gnu::always_inline]] inline void finish_burst(MlxTxRing& ring, const TxBatch& batch,
                                                 uint16_t start, uint16_t first) {
     const uint16_t producer = ring.producer;
@@ -83,7 +83,7 @@ template <TxOptions O> inline bool send_one(MlxTxRing& ring, TxBatch& batch, rte
     return true;
 }
 
-/// The same, at the packet's time: a WQE that waits for it goes before.
+/// The same, at the packet's time: preceded by a WQE that waits for it.
 template <TxOptions O>
 inline bool send_at_its_time(MlxTxRing& ring, TxBatch& batch, rte_mbuf* packet) {
     const uint16_t needed = RTE_MIN(packet->nb_segs, ring.max_segments);
@@ -94,7 +94,7 @@ inline bool send_at_its_time(MlxTxRing& ring, TxBatch& batch, rte_mbuf* packet) 
     write_wait(ring, *packet);
     const uint16_t waiting = ring.producer;
     (void)send_one<O>(ring, batch, packet);               // there is room for it
-    if (ring.producer == waiting) ring.producer = before; // it was dropped: nobody is to wait
+    if (ring.producer == waiting) ring.producer = before; // it was dropped: nothing is to wait
     return true;
 }
 
@@ -110,7 +110,7 @@ template <TxOptions O> uint16_t send(void* queue, rte_mbuf** packets, uint16_t c
         ring.pools.clear();
     const uint16_t start = ring.producer, first = ring.mbufs.head();
     TxBatch batch;
-    // If this process is killed before it knows what it has sent, each mbuf is looked at.
+    // If this process is killed before it knows what it has sent, each mbuf will be looked at.
     if (first != ring.asked) batch.unasked_pool = std::exchange(ring.unasked_pool, nullptr);
     batch.pool = packets[0]->pool;
     batch.room = RTE_MIN(uint32_t{ring.mbufs.room()}, ring.free_wqebbs());
@@ -164,7 +164,7 @@ constexpr TxOptions with(TxOptions options, Inlining inlining, bool multi_packet
     options.multi_packet = multi_packet;
     return options;
 }
-/// The burst of `O`, but with this inlining, and WQEs of several packets if those can be.
+/// The burst of `O`, but with this inlining, and multi-packet WQEs where possible.
 template <TxOptions O> Burst<eth_tx_burst_t> burst_with(Inlining inlining, bool multi_packet) {
     switch (inlining) {
     case Inlining::header: return kBurst<with(O, Inlining::header, false)>;
@@ -179,11 +179,11 @@ template <TxOptions O> Burst<eth_tx_burst_t> burst_with(Inlining inlining, bool 
 
 } // namespace
 
-/// The bursts that look for metadata, which have all else there is to ask for packet by packet.
+/// The bursts that look for metadata, with all other per-packet offloads.
 [[nodiscard]] Burst<eth_tx_burst_t> tx_metadata_burst(Inlining inlining, bool multi_packet);
-/// Those that besides look for times to send at.
+/// Those that also look for times to send at.
 [[nodiscard]] Burst<eth_tx_burst_t> tx_scheduled_burst(Inlining inlining, bool multi_packet);
-/// Those that write data segments with AVX2: of WQEs of several packets, without inlining.
+/// Those that write the data segments of multi-packet WQEs with AVX2, without inlining.
 [[nodiscard]] Burst<eth_tx_burst_t> tx_avx2_burst(const TxOptions& options);
 
 } // namespace rawqp::mlx5rings

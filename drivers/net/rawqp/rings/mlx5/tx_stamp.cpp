@@ -9,14 +9,14 @@
 namespace rawqp::mlx5rings {
 namespace {
 
-/// Of each port, in this process: the burst that sends.
+/// The burst that sends, for each port in this process.
 std::array<eth_tx_burst_t, RTE_MAX_ETHPORTS> plain_bursts;
 
 bool wants_stamp(const rte_mbuf* packet) {
     return (packet->ol_flags & RTE_MBUF_F_TX_IEEE1588_TMST) != 0;
 }
 
-/// A packet whose completion is to tell when it was sent.
+/// Sends a packet whose completion is to tell when it was sent.
 bool send_one(MlxTxRing& ring, eth_tx_burst_t send, rte_mbuf** packet) {
     TxStamped stamped{.cqe = ring.cq.consumer, .wqe = ring.producer};
     const uint64_t recoveries = ring.counters.recoveries;
@@ -24,7 +24,7 @@ bool send_one(MlxTxRing& ring, eth_tx_burst_t send, rte_mbuf** packet) {
     const uint16_t taken = send(&ring, packet, 1);
     ring.ask_every = usual;
     if (taken == 0) return false;
-    // Else it was dropped, or the queue began anew.
+    // Otherwise it was dropped, or the queue was reset.
     if (ring.producer != stamped.wqe && ring.counters.recoveries == recoveries) {
         if (is_wait(ring, stamped.wqe)) ++stamped.wqe;
         ring.stamped = stamped;
@@ -33,8 +33,7 @@ bool send_one(MlxTxRing& ring, eth_tx_burst_t send, rte_mbuf** packet) {
     return true;
 }
 
-/// Each packet that is to be stamped has a burst of its own, as bursts ask for the completion of
-/// their last WQE.
+/// Each packet to be stamped has its own burst, as bursts request the completion of their last WQE.
 uint16_t send_stamping(void* queue, rte_mbuf** packets, uint16_t count) {
     auto& ring = *static_cast<MlxTxRing*>(queue);
     const eth_tx_burst_t send = plain_bursts[ring.port_id];
@@ -64,7 +63,7 @@ std::optional<uint64_t> tx_take_stamp(TxRing& base) {
     auto& ring = static_cast<MlxTxRing&>(base);
     if (!__atomic_load_n(&ring.stamp_due, __ATOMIC_ACQUIRE)) return std::nullopt;
     const TxStamped stamped = ring.stamped;
-    // Entries stay as the device wrote them for a lap, whether or not the lcore has taken them.
+    // Entries stay for one lap as the device wrote them, whether or not the lcore has taken them.
     for (uint32_t index = stamped.cqe; index - stamped.cqe <= ring.cq.mask; ++index) {
         if (ring.cq.state(index) != CqeState::complete) return std::nullopt;
         owner_before_content();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// When packets were sent: RingFormat's functions for RTE_MBUF_F_TX_IEEE1588_TMST. A completion says
-// when the device had sent its WQE.
+// When packets were sent: RingFormat's functions for RTE_MBUF_F_TX_IEEE1588_TMST. The completion of
+// a WQE tells when the device had sent it.
 #pragma once
 
 #include "drivers/net/rawqp/rings/ring.hpp"

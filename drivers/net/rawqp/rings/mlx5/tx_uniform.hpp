@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The hot loop of Tx: data segments for uniform packets, in one pass without branches.
-// Whether they were uniform is known at its end; what it wrote counts only then.
+// The hot loop of Tx: data segments for uniform packets, in one branchless pass. Whether they were
+// uniform is known at its end; what it wrote counts only then.
 #pragma once
 
 #include "drivers/net/rawqp/rings/mlx5/tx_options.hpp"
@@ -20,7 +20,7 @@ struct Session {
 
     void put(uint32_t index, rte_mbuf* packet, uintptr_t address, uint32_t lkey_be) {
         const uint32_t length = packet->data_len;
-        // Byte count and lkey in one store: the compiler would take a vector register for that.
+        // Byte count and lkey in one store: the compiler would use a vector register for that.
         const uint64_t head = uint64_t{lkey_be} << 32 | net::to_be(length);
         memcpy(&data[index], &head, sizeof head);
         data[index].addr = address;
@@ -49,8 +49,8 @@ struct MbufPieces {
     static_assert(std::endian::native == std::endian::little);
 };
 
-/// What the mbufs of a session have in common: the bits that any and that all of them have, in the
-/// pieces kFields and kPool.
+/// What the mbufs of a session have in common: the bits set in any and those set in all of them, in
+/// the pieces kFields and kPool.
 struct Uniformity {
     using Piece [[gnu::vector_size(16), gnu::may_alias]] = uint64_t;
     Piece any_fields{}, any_pool{};
@@ -65,8 +65,7 @@ struct Uniformity {
         any_pool |= pool;
         all_pool &= pool;
     }
-    /// Whether all are like is_plain(), of the same pool as `first` and with the same flags of
-    /// `mask`.
+    /// Whether all pass is_plain(), with the same pool as `first` and the same flags within `mask`.
     [[nodiscard]] bool holds(const rte_mbuf& first, uint64_t mask) const {
         constexpr uint64_t kCounts = 0x0000'ffff'ffff'0000, kOneEach = 0x0000'0001'0001'0000;
         const auto same = [](uint64_t any, uint64_t all, uint64_t bits, uint64_t value) {
@@ -79,7 +78,7 @@ struct Uniformity {
 };
 
 /// Writes data segments for all of the session's packets, whose buffers have the key `lkey_be`.
-/// Returns their bytes; 0: one is a runt, or with Check one does not pass Uniformity::holds.
+/// Returns their bytes; 0: one is a runt or, with Check, does not pass Uniformity::holds.
 template <bool Check>
 inline uint64_t fill_uniform(Session session, rte_mbuf** packets, uint32_t lkey_be, uint64_t mask) {
     Uniformity uniformity;

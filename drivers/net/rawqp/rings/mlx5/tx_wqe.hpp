@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Writes the WQE of one packet: SEND, or TSO.
 //
-// It is a control, an Ethernet and one data segment per mbuf segment, 16 bytes each: a packet in
-// one mbuf is one WQEBB. Bytes of the packet that are copied into the WQE (inlined) start at the
-// end of the Ethernet segment and run on into further segments. The ring may wrap anywhere after
-// the first 64 bytes.
+// It consists of a control segment, an Ethernet segment and one data segment per mbuf segment, 16
+// bytes each: a packet in one mbuf is one WQEBB. Bytes of the packet that are copied into the WQE
+// (inlined) start at the end of the Ethernet segment and run on into further segments. The ring may
+// wrap anywhere after the first 64 bytes.
 #pragma once
 
 #include "drivers/net/rawqp/rings/mlx5/tx_options.hpp"
@@ -39,7 +39,7 @@ inline bool wants_vlan(const rte_mbuf& packet) {
     return (packet.ol_flags & RTE_MBUF_F_TX_VLAN) != 0;
 }
 
-/// Checksums, and a VLAN tag put in by the device.
+/// Requests checksums, and a VLAN tag to be inserted by the device.
 inline void write_offloads(mlx5::WqeEthSeg& eth, const rte_mbuf& packet) {
     eth.cs_flags = checksum_flags(packet.ol_flags);
     if (wants_vlan(packet)) {
@@ -48,7 +48,7 @@ inline void write_offloads(mlx5::WqeEthSeg& eth, const rte_mbuf& packet) {
     }
 }
 
-/// What rules match of a packet; 0: it has none.
+/// The packet's metadata, which rules match; 0: it has none.
 template <TxOptions O> inline uint32_t metadata_of(const MlxTxRing& ring, const rte_mbuf& packet) {
     if (!O.metadata || (packet.ol_flags & ring.metadata_flag) == 0) return 0;
     uint32_t number;
@@ -62,22 +62,22 @@ inline mlx5::WqeCtrlSeg* write_control(const MlxTxRing& ring, uint8_t* wqe, mlx5
                                        uint32_t size) {
     auto* control = reinterpret_cast<mlx5::WqeCtrlSeg*>(wqe);
     *control = {};
-    // Both words in one store: the doorbell will load them as one, which the CPU would hold up
-    // until two stores have left its buffer.
+    // Both words in one store: the doorbell will load them as one, and after two stores the CPU
+    // would stall that load until both have left its store buffer.
     static_assert(offsetof(mlx5::WqeCtrlSeg, qpn_ds) == 4);
     const uint32_t first = uint32_t{ring.producer} << 8 | static_cast<uint32_t>(opcode);
     net::store_be(control, uint64_t{first} << 32 | ring.sqn_shifted | size);
     return control;
 }
 
-/// What of a packet goes into its WQE.
+/// How much of a packet goes into its WQE.
 struct Inlined {
     uint32_t bytes = 0;      ///< from the start of the packet
-    uint32_t tag_bytes = 0;  ///< of VLAN tags put in after the addresses by software
+    uint32_t tag_bytes = 0;  ///< of VLAN tags that software inserts after the addresses
     bool segmented = false;  ///< TSO
     bool impossible = false; ///< the packet is not what it is said to be
 
-    /// Size of control and Ethernet segment with all that, in segments.
+    /// Size of the control and Ethernet segments including all that, in segments.
     [[nodiscard]] uint32_t head_segments() const {
         const uint32_t all = bytes + tag_bytes;
         constexpr uint32_t kInEthSegment = sizeof(mlx5::WqeEthSeg::inline_header);
@@ -86,7 +86,7 @@ struct Inlined {
 };
 
 /// The device takes either inlined bytes or a tag to insert: where bytes are inlined, and for two
-/// tags, software puts the tags in.
+/// tags, software inserts the tags.
 template <TxOptions O> inline Inlined inlined(const MlxTxRing& ring, const rte_mbuf& packet) {
     const uint32_t length = O.multi_segment ? packet.pkt_len : packet.data_len;
     Inlined result;
@@ -125,7 +125,7 @@ class WqeBytes {
         at_ += bytes;
         if (at_ >= size_) at_ -= size_;
     }
-    /// `bytes` of the packet from `offset` on, or as many as there are.
+    /// Puts `bytes` of the packet from `offset` on, or as many as there are.
     void put(const rte_mbuf& packet, uint32_t offset, uint32_t bytes) {
         const rte_mbuf* segment = &packet;
         for (; segment != nullptr && offset >= segment->data_len; segment = segment->next)
@@ -191,7 +191,7 @@ inline bool write_data(MlxTxRing& ring, mlx5::WqeDataSeg& data, const rte_mbuf& 
     return true;
 }
 
-/// The `index`th 16-byte segment of the WQE at WQEBB `wqebb`; the ring may wrap between.
+/// The `index`th 16-byte segment of the WQE at WQEBB `wqebb`; the ring may wrap in between.
 inline mlx5::WqeDataSeg& wqe_segment(const MlxTxRing& ring, uint16_t wqebb, uint32_t index) {
     constexpr uint32_t kPerWqebb = mlx5::kWqebb / mlx5::kSegment;
     uint8_t* block = ring.wqebb(static_cast<uint16_t>(wqebb + index / kPerWqebb));
@@ -199,7 +199,7 @@ inline mlx5::WqeDataSeg& wqe_segment(const MlxTxRing& ring, uint16_t wqebb, uint
 }
 
 /// Writes data segments for the packet without its first `skip` bytes, from WQE segment `at` on.
-/// Returns the size of the WQE in segments, 0 when some memory has no lkey.
+/// Returns the size of the WQE in segments, or 0 when some memory has no lkey.
 template <TxOptions O>
 inline uint32_t write_payload(MlxTxRing& ring, const rte_mbuf& packet, uint32_t at, uint32_t skip) {
     if constexpr (!O.multi_segment) {

@@ -9,9 +9,9 @@
 
 namespace rawqp::mlx5rings {
 
-/// A process maps the device's registers where it likes, so rings hold the number of a place in
-/// tables that each process fills for itself: of each queue that it may use. The tables are large,
-/// but only the pages with places in use are ever touched.
+/// Each process maps the device's registers at its own addresses, so rings hold the index of a slot
+/// in tables that each process fills for itself, for each queue that it may use. The tables are
+/// large, but only the pages with slots in use are ever touched.
 using RegisterSlot = uint32_t;
 [[nodiscard]] constexpr RegisterSlot register_slot(uint16_t port_id, uint16_t queue_id) {
     return uint32_t{port_id} * RTE_MAX_QUEUES_PER_PORT + queue_id;
@@ -21,11 +21,11 @@ using RegisterTable =
 extern constinit RegisterTable tx_registers; ///< doorbell registers of SQs
 extern constinit RegisterTable cq_registers; ///< doorbell pages of Rx CQs, which arming writes to
 
-/// A BlueFlame register is a pair of write-combining buffers used in turn, so that a doorbell never
-/// merges with the one before it; without BlueFlame (`size` 0) there is one plain register. The
-/// 8-byte doorbell is a single store on every CPU that DPDK runs on: queues that share a register
-/// need no lock for it. A whole WQE may be written instead (BlueFlame), which spares the device
-/// the reading of it, by a queue that has the register for itself.
+/// A BlueFlame register is a pair of write-combining buffers used alternately, so that a doorbell
+/// never merges with the one before it; without BlueFlame (`size` 0) there is one plain register.
+/// The 8-byte doorbell is a single store on every CPU that DPDK runs on: queues that share a
+/// register need no lock for it. A queue that has the register to itself may write a whole WQE
+/// instead (BlueFlame), which saves the device from reading it.
 struct Uar {
     RegisterSlot slot = 0;   ///< of tx_registers
     uint32_t size = 0;       ///< bytes of one buffer
@@ -38,13 +38,14 @@ struct Uar {
         uint64_t doorbell;
         memcpy(&doorbell, wqe, sizeof doorbell);
         uint8_t* const to = tx_registers[slot] + offset;
-        offset ^= size; // before the fences, after which it would be loaded anew
+        offset ^= size; // before the fences, after which it would be reloaded
         record_before_uar();
         *reinterpret_cast<volatile uint64_t*>(to) = doorbell;
         flush_uar();
     }
 
-    /// The same with all of the WQE, the only one posted: `bytes` is its size in whole WQEBBs.
+    /// The same with the whole WQE, the only one posted: `bytes` is its size, a multiple of a
+    /// WQEBB.
     void write(const void* wqe, uint32_t bytes) {
         const auto* const from = static_cast<const uint8_t*>(wqe);
         uint8_t* const to = tx_registers[slot] + offset;

@@ -7,7 +7,7 @@
 namespace rawqp::verbsrings {
 namespace {
 
-/// Null: the packet ends before.
+/// Null: the packet ends before it.
 uint8_t* byte_at(rte_mbuf& packet, uint32_t offset) {
     rte_mbuf* segment = &packet;
     for (; segment != nullptr && offset >= segment->data_len; segment = segment->next)

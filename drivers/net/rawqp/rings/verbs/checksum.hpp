@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A checksum in software, where the verbs data path has no way to ask the device.
+// A checksum in software, where the verbs data path has no way to request it from the device.
 #pragma once
 
 #include "drivers/net/rawqp/dpdk.hpp"

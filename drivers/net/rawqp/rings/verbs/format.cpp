@@ -10,8 +10,8 @@ namespace {
 
 std::string reject_nothing(const verbs::Api&, ibv_context*) { return {}; }
 
-/// No hash: completions do not carry it. Checksums are verified by the provider or else by the
-/// driver, which also strips VLAN tags.
+/// No hash: completions do not carry it. The provider verifies checksums, or else the driver, which
+/// also strips VLAN tags.
 uint64_t rx_offloads(const ibv_device_attr_ex& device) {
     uint64_t offloads = RTE_ETH_RX_OFFLOAD_SCATTER | RTE_ETH_RX_OFFLOAD_BUFFER_SPLIT |
                         RTE_ETH_RX_OFFLOAD_CHECKSUM | RTE_ETH_RX_OFFLOAD_VLAN_STRIP;
@@ -30,7 +30,7 @@ uint64_t tx_offloads(const verbs::Api&, ibv_context*, const ibv_device_attr_ex& 
     return offloads;
 }
 
-/// What rte_net_get_ptype tells of the outer headers.
+/// What rte_net_get_ptype reports of the outer headers.
 constexpr uint32_t kPacketTypes[] = {
     RTE_PTYPE_L2_ETHER,    RTE_PTYPE_L2_ETHER_VLAN, RTE_PTYPE_L2_ETHER_QINQ, RTE_PTYPE_L3_IPV4,
     RTE_PTYPE_L3_IPV4_EXT, RTE_PTYPE_L3_IPV6,       RTE_PTYPE_L3_IPV6_EXT,   RTE_PTYPE_L4_TCP,
@@ -49,7 +49,7 @@ constinit const RingFormat kVerbsFormat{
     .rx_wq = nullptr,
     .rx_compressed_cq = nullptr,
     .stamps_real_time = verbsrings::stamps_real_time,
-    .real_time = nullptr, // verbs give the time of a completion only
+    .real_time = nullptr, // verbs only give the time of a completion
     .rx_hash_qp = nullptr,
     .rx_offloads = rx_offloads,
     .tx_offloads = tx_offloads,
@@ -72,7 +72,7 @@ constinit const RingFormat kVerbsFormat{
     .tx_take_stamp = nullptr,
     .rx_ptp_stamps = nullptr,
     .rx_share = nullptr,
-    .tx_map = nullptr, // the rings are those of verbs objects, which one process has
+    .tx_map = nullptr, // the rings belong to verbs objects, which one process has
     .tx_unmap = nullptr,
     .tx_prepare = tx_prepare,
     .rx_queue_count = nullptr, // verbs cannot look at completions without taking them

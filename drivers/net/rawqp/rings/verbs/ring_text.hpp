@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Rings over verbs calls for people to read: see RingFormat. What the provider knows it does not
-// tell, so it is told what was posted and what was not completed.
+// Rings over verbs calls for people to read: see RingFormat. The provider does not reveal its
+// state, so the texts report what was posted and what has not completed.
 #pragma once
 
 #include "drivers/net/rawqp/rings/ring.hpp"

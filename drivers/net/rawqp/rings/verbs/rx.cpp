@@ -36,8 +36,8 @@ void post(VerbsRxRing& ring, uint16_t first) {
 }
 
 /// The refill's short path: buffers go from the pool into the ring, and only their addresses
-/// differ. False: not all of the pool lies in one memory region at a known distance from its mbufs,
-/// or it has run short.
+/// differ. False: the pool's buffers do not all lie in one memory region at a known distance from
+/// their mbufs, or it has run short.
 bool fill_uniform(VerbsRxRing& ring) {
     if (ring.data_offset == 0 || !ring.unposted_empty ||
         ring.pool->populated_size != ring.pool_size)
@@ -49,7 +49,7 @@ bool fill_uniform(VerbsRxRing& ring) {
         const uint32_t count = std::min<uint32_t>(ring.missing(), ring.mask + 1u - slot);
         rte_mbuf** const fresh = &ring.mbufs[slot];
         if (!take_mbufs(ring.pool, fresh, count)) {
-            std::fill_n(fresh, count, nullptr); // it may have put some there all the same
+            std::fill_n(fresh, count, nullptr); // the pool may have put some there all the same
             return false;
         }
         for (uint32_t i = 0; i < count; ++i) {
@@ -82,7 +82,7 @@ void rewind(VerbsRxRing& ring) {
     ring.unposted_empty = false;
 }
 
-/// Takes and forgets completions of the queue's former life. Returns how many were good.
+/// Takes and discards completions from before the queue's reset. Returns how many were good.
 uint32_t drain(VerbsRxRing& ring) {
     uint32_t good = 0;
     ibv_poll_cq_attr attributes{};
@@ -95,7 +95,7 @@ uint32_t drain(VerbsRxRing& ring) {
 }
 
 /// Cold: an error completion was taken. Has the WQ reset and posts the buffers that the ring still
-/// holds, with lkeys looked up anew: a stale one may be what broke the queue.
+/// holds, with lkeys looked up again: a stale one may be what broke the queue.
 [[gnu::noinline, gnu::cold]] void recover(VerbsRxRing& ring) {
     if (!ring.retry.try_pass() || ring_host(ring.port_id).reset(ring) != 0) return;
     log_recovery(ring, ring.error_status, ring.error_vendor);
@@ -141,8 +141,8 @@ inline uint64_t read_mark(const VerbsRxRing& ring, rte_mbuf& mbuf) {
 
 constexpr uint32_t kTaggedHeader = sizeof(rte_ether_hdr) + sizeof(rte_vlan_hdr);
 
-/// Takes an 802.1Q tag out of the packet, as devices do. These could do it, but completions tell
-/// the tag only and not whether there was one: a tag of zero would get lost.
+/// Strips an 802.1Q tag from the packet, as devices do. They could do it here, too, but completions
+/// tell only the tag and not whether there was one: a tag of zero would get lost.
 inline uint64_t strip_tag(rte_mbuf& packet) {
     auto* const ether = rte_pktmbuf_mtod(&packet, rte_ether_hdr*);
     if (packet.data_len < kTaggedHeader || ether->ether_type != RTE_BE16(RTE_ETHER_TYPE_VLAN))
@@ -156,8 +156,8 @@ inline uint64_t strip_tag(rte_mbuf& packet) {
     return RTE_MBUF_F_RX_VLAN | RTE_MBUF_F_RX_VLAN_STRIPPED;
 }
 
-/// The provider's word where it gives one (good, for both layers); else the driver looks itself:
-/// libmlx5, for one, reports checksums of QPs but not of WQs.
+/// The provider's verdict where it gives one (good, for both layers); else the driver checks
+/// itself: libmlx5, for one, reports checksums of QPs but not of WQs.
 inline uint64_t checksum_flags(ibv_cq_ex* cq, const rte_mbuf& packet) {
     const uint32_t l4 = packet.packet_type & RTE_PTYPE_L4_MASK;
     const bool both = l4 == RTE_PTYPE_L4_TCP || l4 == RTE_PTYPE_L4_UDP;
@@ -166,10 +166,10 @@ inline uint64_t checksum_flags(ibv_cq_ex* cq, const rte_mbuf& packet) {
     return verify_checksums(packet);
 }
 
-/// rte_net_get_ptype, with a short cut for what most traffic is: TCP or UDP over IPv4 or IPv6
-/// without options, tags and fragments.
+/// rte_net_get_ptype, with a shortcut for most traffic: TCP or UDP over IPv4 or IPv6 without
+/// options, tags and fragments.
 inline uint32_t parse(const rte_mbuf& packet) {
-    constexpr uint32_t kTcp = 20; // the parser wants to see it all
+    constexpr uint32_t kTcp = 20; // the parser wants to see all of it
     constexpr uint32_t kIpv4 = sizeof(rte_ether_hdr) + sizeof(rte_ipv4_hdr);
     constexpr uint32_t kIpv6 = sizeof(rte_ether_hdr) + sizeof(rte_ipv6_hdr);
     const auto* const ether = rte_pktmbuf_mtod(&packet, const rte_ether_hdr*);
@@ -192,7 +192,7 @@ inline uint32_t parse(const rte_mbuf& packet) {
     return rte_net_get_ptype(&packet, nullptr, kLayers);
 }
 
-/// Has the mbuf and the headers of the packet some slots after `slot` come to the cache.
+/// Prefetches the mbuf and the headers of the packet some slots after `slot`.
 template <RxOptions O> inline void prefetch(const VerbsRxRing& ring, uint16_t slot) {
     constexpr unsigned kAhead = 4;
     const uint32_t next = (slot + kAhead) & ring.mask;
@@ -217,7 +217,7 @@ template <RxOptions O> inline rte_mbuf* take(VerbsRxRing& ring, uint16_t slot, u
     if constexpr (O.extras)
         if (__atomic_load_n(&ring.strips_vlan, __ATOMIC_RELAXED)) flags |= strip_tag(*packet);
 
-    // Verbs completions say nothing of the packet's headers: the driver parses them.
+    // Verbs completions say nothing about the packet's headers: the driver parses them.
     packet->packet_type = parse(*packet);
     if constexpr (O.checksum) flags |= checksum_flags(ring.cq, *packet) & ring.flags_mask;
     packet->ol_flags = flags;

@@ -29,7 +29,7 @@ struct VerbsRxRing : RxRing {
     uint8_t segments = 1;
     uint8_t log_segments = 0;
     bool faulty = false;         ///< an error completion was taken, the reset is due
-    bool unposted_empty = false; ///< every slot that is not posted lacks its buffers
+    bool unposted_empty = false; ///< every slot that is not posted lacks all its buffers
     bool strips_vlan = false;    ///< the control path turns it on and off
     bool split = false;          ///< segments come from several pools
     bool has_tags = false;       ///< the provider reads flow tags
@@ -54,7 +54,7 @@ struct VerbsRxRing : RxRing {
     SocketArray<ibv_recv_wr> request_memory;
     SocketArray<ibv_sge> sge_memory;
 
-    /// Points SGE `index` at the mbuf's data; its length stands there since creation. False: that
+    /// Points SGE `index` at the mbuf's data; its length was written at creation. False: that
     /// memory cannot be registered.
     [[nodiscard]] bool write_segment(uint32_t index, const rte_mbuf& mbuf) {
         const auto buffer = reinterpret_cast<uintptr_t>(mbuf.buf_addr);
@@ -72,7 +72,7 @@ struct VerbsRxRing : RxRing {
 };
 
 uint64_t rx_wc_flags(const RxSpec& spec);
-/// RingFormat::stamps_real_time: extended CQs of the device tell the real time of completions.
+/// RingFormat::stamps_real_time: the device's extended CQs tell the real time of completions.
 bool stamps_real_time(const verbs::Api& api, ibv_context* context);
 Result<RxRing*> rx_create(const RxSpec& spec);
 Result<void> rx_start(RxRing& ring);

@@ -10,7 +10,7 @@ namespace rawqp::verbsrings {
 namespace {
 
 /// Cold: the completion at the CQ's cursor is an error. The packets before the failed one were sent
-/// even if no completion told so; it and those after it are lost.
+/// even if no completion said so; the failed one and those after it are lost.
 [[gnu::noinline, gnu::cold]] void note_error(VerbsTxRing& ring) {
     ring.faulty = true;
     ring.error_status = ring.cq->status;
@@ -29,8 +29,8 @@ namespace {
     return true;
 }
 
-/// Cold: the provider refused the run's packets from `accepted` on. It may have cause to refuse one
-/// of them for ever, so they are dropped.
+/// Cold: the provider refused the run's packets from `accepted` on. It may have reason to refuse
+/// one of them for ever, so they are dropped.
 [[gnu::noinline, gnu::cold]] void drop_refused(VerbsTxRing& ring, rte_mbuf** packets,
                                                const TxRun& run, uint16_t accepted) {
     uint16_t head = ring.mbufs.head();
@@ -52,8 +52,8 @@ void free_until(VerbsTxRing& ring, uint16_t end) {
     mbufs.free_until(end, whole ? mbufs.slot(mbufs.tail())->pool : nullptr);
 }
 
-/// Sends a run of the packets. Returns how many were taken from the caller; `blocked` tells that
-/// the next one has to wait for room.
+/// Sends a run of packets. Returns how many were taken from the caller; `blocked` tells that the
+/// next one has to wait for room.
 template <TxOptions O>
 inline uint16_t send_run(VerbsTxRing& ring, rte_mbuf** packets, uint16_t count, bool& blocked) {
     const TxRun run = describe_run<O>(ring, packets, RTE_MIN(count, kTxRun));
@@ -168,8 +168,8 @@ Burst<eth_tx_burst_t> tx_burst(const TxSpec& spec) {
 }
 
 namespace {
-/// Frees what completions tell of until `limit` segments were freed, up to an error: of that one,
-/// `fail` is called while it is looked at.
+/// Frees what completions report, until `limit` segments were freed or an error comes: `fail` is
+/// called while that completion is at the CQ's cursor.
 template <class Fail> void take_completions(VerbsTxRing& ring, uint32_t limit, Fail fail) {
     ibv_poll_cq_attr attributes{};
     if (ibv_start_poll(ring.cq, &attributes) != 0) return;
@@ -189,7 +189,7 @@ template <class Fail> void take_completions(VerbsTxRing& ring, uint32_t limit, F
 }
 } // namespace
 
-/// libmlx5 leaves nothing to take: it clears a CQ of what is a QP's when that is reset.
+/// libmlx5 leaves nothing to take: when a QP is reset, it removes its completions from the CQ.
 void take_sent(VerbsTxRing& ring) {
     if (!ring.faulty) take_completions(ring, UINT32_MAX, [] {});
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A send queue over verbs calls: ibv_wr_* where the provider has them, else ibv_post_send.
 //
-// A burst is sent in runs: packets are first described, as far as all can be sent, and then posted
-// with one doorbell, so that the last request of a run is known when it is written: it alone asks
-// for a completion.
+// A burst is sent in runs: packets are first described, as long as they can be sent, and then
+// posted with one doorbell. So the last request of a run is known when it is written: only that one
+// requests a completion.
 #pragma once
 
 #include "drivers/net/rawqp/rings/recovery.hpp"
@@ -15,10 +15,10 @@ namespace rawqp::verbsrings {
 /// Packets of a run, at most.
 inline constexpr uint16_t kTxRun = 64;
 
-/// Where a packet's header is put together when it is spread over mbufs.
+/// Where a packet's header is assembled when it is spread over mbufs.
 using TsoHeader = std::array<uint8_t, kMaxTsoHeader>;
 
-/// What was found out of a packet that is about to be posted.
+/// What is known of a packet that is about to be posted.
 struct TxRequest {
     uint16_t start; ///< TxMbufs position of its first segment
     uint8_t sges;
@@ -26,7 +26,7 @@ struct TxRequest {
 };
 static_assert(kMaxTsoHeader <= UINT8_MAX && kMaxTxSegments <= UINT8_MAX);
 
-/// Requests carry in wr_id where their mbufs start and end in TxMbufs.
+/// The wr_id of a request tells where its mbufs start and end in TxMbufs.
 struct VerbsTxRing : TxRing {
     ibv_cq_ex* cq = nullptr;
     ibv_qp_ex* qp_ex = nullptr; ///< by this one when it is there,
@@ -57,16 +57,16 @@ constexpr uint64_t pack_positions(uint16_t start, uint16_t end) {
 constexpr uint16_t start_of(uint64_t wr_id) { return static_cast<uint16_t>(wr_id >> 16); }
 constexpr uint16_t end_of(uint64_t wr_id) { return static_cast<uint16_t>(wr_id); }
 
-/// What the variants of the send burst differ in; chosen once per port.
+/// How the variants of the send burst differ; chosen once per port.
 struct TxOptions {
     bool multi_segment; ///< packets in several mbufs
-    bool checksum;      ///< checksums may be asked for
-    bool tso;           ///< segmentation may be asked for
+    bool checksum;      ///< checksums may be requested
+    bool tso;           ///< segmentation may be requested
     bool inlining;      ///< short packets are copied into the WQE
     bool work_requests; ///< by ibv_wr_*
 };
 
-/// Whether the request of a packet is known but for its one SGE.
+/// Whether everything about a packet's request is known except its one SGE.
 template <TxOptions O> constexpr bool kPlain = !O.multi_segment && !O.tso;
 
 /// The SGEs of request `index`.
@@ -79,9 +79,9 @@ Result<TxRing*> tx_create(const TxSpec& spec);
 void tx_start(TxRing& base);
 Burst<eth_tx_burst_t> tx_burst(const TxSpec& spec);
 
-// What the templates of tx_common.hpp ask for.
+// What the templates of tx_common.hpp need.
 bool reap(VerbsTxRing& ring, uint32_t limit);
-inline void ask(VerbsTxRing&) {} // every call has asked
+inline void ask(VerbsTxRing&) {} // every run has requested one
 void take_sent(VerbsTxRing& ring);
 void rewind(VerbsTxRing& ring);
 void drain(VerbsTxRing& ring);

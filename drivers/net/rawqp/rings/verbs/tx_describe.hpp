@@ -15,8 +15,8 @@ struct TxRun {
     bool unsendable = false; ///< the packet after them cannot be sent
 };
 
-/// Length of the header of a packet to be segmented, 0 when the packet is not what it is said to
-/// be, or it is another queue of the port that segments.
+/// Length of the header of a packet to be segmented; 0 when the packet is not what it claims to be,
+/// or this queue does not segment although another queue of the port does.
 inline uint32_t checked_tso_header(const VerbsTxRing& ring, const rte_mbuf& packet) {
     const uint32_t header = tso_header_bytes(packet);
     const bool sound = ring.headers && header >= RTE_ETHER_HDR_LEN && header <= kMaxTsoHeader &&
@@ -25,8 +25,8 @@ inline uint32_t checked_tso_header(const VerbsTxRing& ring, const rte_mbuf& pack
 }
 
 /// IBV_SEND_IP_CSUM makes the device compute both the IPv4 header and the L4 checksum. It serves
-/// every request that includes L4 (a sound IPv4 header checksum stays what it was); the IPv4 header
-/// alone is done here. False: the packet has not all of that.
+/// every request that includes L4 (a correct IPv4 header checksum stays what it was); the IPv4
+/// header alone is done here. False: the packet does not have the whole header.
 inline bool prepare_checksums(rte_mbuf& packet) {
     constexpr uint64_t kHeader = RTE_MBUF_F_TX_IP_CKSUM;
     if ((packet.ol_flags & (RTE_MBUF_F_TX_L4_MASK | kHeader)) != kHeader) [[likely]]
@@ -34,7 +34,7 @@ inline bool prepare_checksums(rte_mbuf& packet) {
     return set_ipv4_checksum(packet);
 }
 
-/// Describes in `sges` the packet's segments without its first `skip` bytes. Returns how many, 0
+/// Describes in `sges` the packet's segments without its first `skip` bytes. Returns how many, or 0
 /// when some memory has no lkey.
 inline uint8_t gather(VerbsTxRing& ring, ibv_sge* sges, const rte_mbuf& packet, uint32_t skip) {
     uint8_t count = 0;

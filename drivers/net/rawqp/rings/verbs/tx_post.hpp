@@ -32,8 +32,8 @@ template <TxOptions O> inline bool is_inlined(const VerbsTxRing& ring, const rte
            (packet.ol_flags & ring.no_inline_flag) == 0;
 }
 
-/// The header of a packet to be segmented: it stands in one piece in the first mbuf, or is put
-/// together.
+/// The header of a packet to be segmented: in place if the first mbuf holds it in one piece, else
+/// assembled.
 inline void* tso_header(VerbsTxRing& ring, uint16_t index, const rte_mbuf& packet, uint32_t bytes) {
     return const_cast<void*>(rte_pktmbuf_read(&packet, 0, bytes, ring.headers[index].data()));
 }
@@ -58,7 +58,7 @@ template <TxOptions O> inline void set_data(ibv_qp_ex* qp, const ibv_sge* sges, 
         ibv_wr_set_sge(qp, sges->lkey, sges->addr, sges->length);
 }
 
-/// One request by ibv_wr_*; `flags` are ibv_send_flags.
+/// One request through ibv_wr_*; `flags` are ibv_send_flags.
 template <TxOptions O>
 inline void put_request(VerbsTxRing& ring, ibv_qp_ex* qp, uint16_t first, uint16_t index,
                         unsigned flags) {
@@ -80,7 +80,7 @@ inline void put_request(VerbsTxRing& ring, ibv_qp_ex* qp, uint16_t first, uint16
         set_data<O>(qp, sges, request.sges);
 }
 
-/// The same where nothing of the packet is needed but its SGE.
+/// The same, where only the packet's SGE is needed.
 inline void put_bare(ibv_qp_ex* qp, const ibv_sge& sge, uint16_t position, unsigned flags) {
     qp->wr_id = pack_positions(position, static_cast<uint16_t>(position + 1));
     qp->wr_flags = flags;
