@@ -16,20 +16,21 @@ namespace rawqp {
 
 class Meters;
 
-/// The queues of a rule, and which packets go to which of them.
+/// The queues of a rule and how packets are spread over them.
 struct RssSpread {
     /// Indirection entries of the destination (power of two); none: all go to one queue.
     std::vector<uint16_t> table;
     RssKey key = kDefaultRssKey;
     uint64_t rss_types = 0; ///< 0: no hashing
-    uint8_t rss_depth = 0;  ///< 1: by the headers in a tunnel
+    uint8_t rss_depth = 0;  ///< 1: by the headers inside a tunnel
 
-    /// Where packets of a class go whose hash has these fields. In the memory of another one.
+    /// Where packets of a class go if their hash has these fields. Reuses the memory of another
+    /// destination.
     [[nodiscard]] RssDestination destination(uint64_t hash_fields,
                                              RssDestination memory = {}) const;
 };
 
-/// What becomes of the copies of an action sample.
+/// What happens to the copies that an action sample makes.
 struct SampleActions {
     const rte_flow_action* action = nullptr; ///< the sample itself
     uint32_t ratio = 1;
@@ -52,18 +53,18 @@ struct FlowActions : RssSpread {
     AgeRef shared_age;                      ///< of an indirect one
     std::optional<SampleActions> sample;
     MeterRef meter;             ///< null: none
-    SharedActionRef shared_rss; ///< the indirect action that the destination is from
+    SharedActionRef shared_rss; ///< the indirect action that the destination comes from
     /// The rss action if it names its types itself: they must then fit the pattern.
     const rte_flow_action* chosen_rss = nullptr;
 };
 
-/// What actions are read against.
+/// The context that actions are read in.
 struct ActionScope {
     const Pattern& pattern;
     uint32_t group;
     bool egress;
-    uint16_t rx_queues;   ///< that the port has now
-    size_t table_entries; ///< most of an indirection table, a power of two
+    uint16_t rx_queues;   ///< that the port has at present
+    size_t table_entries; ///< of an indirection table, at most; a power of two
     const SharedActions& shared;
     const Meters* meters; ///< null: there are none
 };
@@ -72,33 +73,33 @@ struct ActionScope {
 [[nodiscard]] FlowResult<FlowActions> translate_actions(const rte_flow_action* actions,
                                                         const ActionScope& scope);
 
-/// All that there are: "queue, rss, …".
+/// All supported actions: "queue, rss, …".
 [[nodiscard]] std::string action_names();
 
-/// Whether there is such a queue. `name`: of the action.
+/// Checks that the queue exists. `name`: of the action.
 [[nodiscard]] FlowResult<void> check_queue(const rte_flow_action& action, const char* name,
                                            uint16_t queue, uint16_t rx_queues);
 
-/// Whether a jump leads on from this group.
+/// Checks that a jump leads onwards from this group.
 [[nodiscard]] FlowResult<void> check_jump(const rte_flow_action& action, uint32_t from);
 
-/// What an action indirect stands for, in a rule of this direction.
+/// The action that an action indirect stands for, in a rule of this direction.
 [[nodiscard]] FlowResult<SharedActionRef> find_shared(const rte_flow_action& action,
                                                       const SharedActions& shared, bool egress);
 
 [[nodiscard]] FlowResult<void> check_age(const rte_flow_action& action);
-/// Of an age beside an indirect count.
+/// The refusal of an age alongside an indirect count.
 [[nodiscard]] tl::unexpected<FlowError> refuse_shared_count(const rte_flow_action* age);
 
 /// The flow tag for an action mark.
 [[nodiscard]] FlowResult<uint32_t> tag_of_mark(const rte_flow_action& action);
 
-/// Checks what a configuration of action rss says by itself, whatever the pattern.
+/// Checks a configuration of action rss by itself, whatever the pattern.
 [[nodiscard]] FlowResult<void> check_rss(const rte_flow_action& action, uint16_t rx_queues,
                                          size_t table_entries);
-/// Of a configuration that has been checked; no memory is allocated if `spread` had as many queues.
+/// Reads a configuration that has been checked; allocates no memory if `spread` had as many queues.
 void read_rss(const rte_flow_action_rss& conf, size_t table_entries, RssSpread& spread);
-/// Of an action rss whose types are of no packet that the rule takes.
+/// The refusal of an action rss whose types match no packet that the rule takes.
 [[nodiscard]] tl::unexpected<FlowError> refuse_types(const rte_flow_action& action,
                                                      const Pattern& pattern);
 

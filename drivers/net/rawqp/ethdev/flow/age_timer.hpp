@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Looks every second which rules have aged, as long as there are such with action age.
+// Checks every second which rules have aged, as long as there are rules with action age.
 #pragma once
 
 #include <atomic>
@@ -9,8 +9,8 @@ namespace rawqp {
 
 struct Port;
 
-/// Goes before the port's rules, with Port::control not held: applications ask for aged rules in
-/// the event that it raises.
+/// Destroyed before the port's rules, without Port::control held: applications ask for aged rules
+/// in the event that it raises.
 class AgeTimer {
   public:
     explicit AgeTimer(Port& port) : port_(port) {}
@@ -18,7 +18,7 @@ class AgeTimer {
     AgeTimer(const AgeTimer&) = delete;
     AgeTimer& operator=(const AgeTimer&) = delete;
 
-    /// There are rules to look at. Any thread.
+    /// Called when there are rules to check. Any thread.
     void arm();
 
   private:

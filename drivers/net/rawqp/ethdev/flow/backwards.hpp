@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Ranges from their end to their beginning: std::views::reverse, which clang 14 cannot compile from
-// the library of gcc 12.
+// Iterates ranges backwards: replaces std::views::reverse, which clang 14 cannot compile from gcc
+// 12's library.
 #pragma once
 
 #include <iterator>
 
 namespace rawqp {
 
-/// A range, or a reference to one, which it keeps no longer than that lives.
+/// A range, or a reference to one, which must outlive it.
 template <class Range> class Backwards {
   public:
     explicit Backwards(Range&& range) : range_(static_cast<Range&&>(range)) {}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The fields that actions change, and what is common to the actions that do.
+// The fields that actions change, and what those actions have in common.
 #pragma once
 
 #include "drivers/net/rawqp/ethdev/flow/error.hpp"
@@ -10,7 +10,7 @@
 
 namespace rawqp {
 
-/// A field by its header.
+/// A field of a header.
 struct EditTarget {
     Protocol protocol = Protocol::eth;
     uint16_t bit = 0, bits = 0;
@@ -29,28 +29,28 @@ inline constexpr EditTarget kMacDst{Protocol::eth, 0, 48}, kMacSrc{Protocol::eth
 
 enum class Change : uint8_t { set, add, subtract };
 
-/// The headers of a packet as an action meets it.
+/// The headers of a packet at the point where an action meets it.
 struct HeadersNow {
     const Pattern& pattern;
-    uint8_t depth = 0; ///< of the outermost ones; 1: a tunnel has come off
+    uint8_t depth = 0; ///< of the outermost ones; 1: a tunnel has been taken off
 };
 
-/// The one of the targets whose header is among the outermost. `changes`: it is not only read.
+/// The target whose header is among the outermost. `changes`: it is written, not only read.
 [[nodiscard]] FlowResult<EditTarget> target_of(const HeadersNow& headers,
                                                std::span<const EditTarget> targets,
                                                const rte_flow_action& action, bool changes = true);
-/// The last bits of a number in network byte order, in front of those `below`. What is subtracted
-/// is added as its complement.
+/// Rewrites with the last bits of a number in network byte order, in front of those `below`. A
+/// subtraction adds the complement.
 [[nodiscard]] Rewrite rewrite_of(const EditTarget& target, std::span<const uint8_t> number,
                                  Change change, size_t below = 0);
-/// Its register, which received packets have another one for.
+/// The register of metadata, which differs for received packets.
 [[nodiscard]] inline Protocol meta_of(bool egress) {
     return egress ? Protocol::sent_meta : Protocol::meta;
 }
-/// Refuses what the device has no register for.
+/// Refuses metadata that the device has no register for.
 [[nodiscard]] FlowResult<void> check_metadata(const rte_flow_action& action, Protocol protocol,
                                               size_t index);
-/// What an action modify_field does; of a mark, its id is the value.
+/// What an action modify_field does; for a mark, its id is the value.
 [[nodiscard]] FlowResult<Rewrite> read_modify(const HeadersNow& headers,
                                               const rte_flow_action& action, bool egress);
 /// A value that the configuration points to becomes part of it.

@@ -12,15 +12,15 @@
 
 namespace rawqp {
 
-/// Collects them, in the order of the rule, and checks them against its pattern.
+/// Collects these actions in the order of the rule and checks them against its pattern.
 class EditReader {
   public:
     EditReader(const Pattern& pattern, bool egress) : pattern_(pattern), egress_(egress) {}
 
-    /// Whether the action is one of these; false: it is another one's business.
+    /// Reads the action if it is one of these; false: it is not.
     [[nodiscard]] FlowResult<bool> read(const rte_flow_action& action);
-    /// The mark that the action just read asks for by modify_field: no header's, but the rule's
-    /// own.
+    /// The mark that the modify_field just read asks for: it belongs to no header but to the rule
+    /// itself.
     [[nodiscard]] std::optional<rte_flow_action_mark> take_mark() {
         return std::exchange(mark_, std::nullopt);
     }
@@ -43,7 +43,7 @@ class EditReader {
     std::optional<rte_flow_action_mark> mark_;
     const rte_flow_action* decap_ = nullptr;
     const rte_flow_action* encap_ = nullptr;
-    bool decap_l2_ = false; ///< what comes off is an Ethernet header
+    bool decap_l2_ = false; ///< what is taken off is an Ethernet header
 };
 
 /// "set_mac_src, set_mac_dst, …".

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A queue of rte_flow operations: what was done, until the application asks for it.
+// A queue of rte_flow operations: keeps what was done until the application asks for it.
 #pragma once
 
 #include "drivers/net/rawqp/dpdk.hpp"
@@ -19,7 +19,7 @@ class FlowQueue {
     [[nodiscard]] size_t waiting() const { return count_; }
     /// Another operation has succeeded; there must be room.
     void done(void* user_data) { user_data_[(first_ + count_++) % user_data_.size()] = user_data; }
-    /// The results of the oldest operations, each once; how many.
+    /// Hands out the results of the oldest operations, each once; returns how many.
     size_t pull(std::span<rte_flow_op_result> results) {
         const size_t taken = std::min(results.size(), count_);
         for (rte_flow_op_result& result : results.first(taken)) {

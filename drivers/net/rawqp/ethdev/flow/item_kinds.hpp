@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The rte_flow items that there are, and reading what one asks for.
+// The supported rte_flow items, and how to read what one asks for.
 #pragma once
 
 #include "drivers/net/rawqp/ethdev/flow/error.hpp"
@@ -19,25 +19,25 @@ struct ItemKind {
     rte_flow_item_type type;
     Protocol protocol;
     std::array<BitRange, 2> by_default;
-    /// The flags that follow the header in the item's struct, as a layer has them; kOthers if there
-    /// are some that it has none for.
+    /// The flags that follow the header in the item's struct, in the form that a layer has; kOthers
+    /// if there are some that a layer does not have.
     uint8_t (*flags)(const void* item) = nullptr;
 };
 
 [[nodiscard]] std::span<const ItemKind> item_kinds();
-/// Null: there is no such header.
+/// Null: no such header is supported.
 [[nodiscard]] const ItemKind* kind_of(rte_flow_item_type type);
 /// Errors say what would work.
 [[nodiscard]] FlowResult<const ItemKind*> known_kind(const rte_flow_item& item);
 
-/// What an item asks for; its mask is applied.
+/// What an item asks for, with its mask applied.
 struct Asked {
     LayerBytes value{}, mask{}, last{};
     uint8_t index = 0; ///< which tag, of an item tag
 };
 /// An item without a spec has neither mask nor last, as rte_flow's guide says.
 [[nodiscard]] FlowResult<void> check_given(const rte_flow_item& item);
-/// Of an item mark with a spec: whether there are such marks.
+/// For an item mark with a spec: checks that such marks exist.
 [[nodiscard]] FlowResult<void> check_mark(const ItemKind& kind, const rte_flow_item& item);
 /// The bytes of an item's spec in a layer. `index`: of its tag.
 [[nodiscard]] LayerBytes read_spec(const ItemKind& kind, const rte_flow_item& item, uint8_t index);

@@ -8,9 +8,9 @@
 
 namespace rawqp {
 
-/// The patterns that together stand for the application's: one, or a few where it asks for what is
-/// no mask ("any VLAN tag", a range). Errors name the item and the field. Which of it a device can
-/// match is not looked at here.
+/// The patterns that together are equivalent to the application's: one, or a few where it asks for
+/// what no mask can express ("any VLAN tag", a range). Errors name the item and the field. What a
+/// device can match is not checked here.
 [[nodiscard]] FlowResult<ShortList<Pattern>> translate_pattern(const rte_flow_item* pattern,
                                                                bool egress = false);
 /// The item after this one that is not void.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Which steering priority of the device serves which priority of rte_flow. The device has few; an
-// application may number its own as it likes, so levels are given to those in use, in their order.
+// Maps rte_flow priorities to steering priorities (levels) of the device. The device has few; an
+// application may number its own as it likes, so levels are assigned to the priorities in use, in
+// their order.
 #pragma once
 
 #include "common/result.hpp"
@@ -15,7 +16,8 @@
 namespace rawqp {
 
 /// A priority and, within it, the depth of a traffic class: more headers are tried first. A rule
-/// that takes over from another one of the same match stands in the other turn, until that is gone.
+/// that takes over from another one with the same match is installed in the other turn until that
+/// one is gone.
 struct RulePlace {
     uint32_t priority = 0;
     uint16_t depth = 0;
@@ -23,23 +25,23 @@ struct RulePlace {
     auto operator<=>(const RulePlace&) const = default;
 };
 
-/// What a rule asks of its places.
+/// What a rule requires of its places.
 struct PlaceTerms {
-    bool ranked = false; ///< its parts are of several depths, and have to be tried in their order
-    bool apart = false;  ///< there are rules that take over from others: turns stay apart
+    bool ranked = false; ///< its parts have several depths and must be tried in order
+    bool apart = false;  ///< some rules take over from others: turns stay apart
 };
 
 class PlaceRef;
 
-/// Each place has a level of its own as long as there are enough. After that, places of one
-/// priority share one: rte_flow asks for no order within a priority, unless they are those of a
-/// ranked rule. Outlives its places.
+/// Each place has its own level as long as there are enough. After that, places of one priority
+/// share a level, as rte_flow requires no order within a priority, except the places of a ranked
+/// rule. Outlives its places.
 class LevelMap {
   public:
     struct Moves {
-        /// Has the rules of a place go to another level, which is free.
+        /// Moves the rules of a place to another level, which is free.
         std::function<Result<void>(const RulePlace& place, uint16_t level)> move;
-        /// Has the rules of a place go to another place of the same priority, by share().
+        /// Moves the rules of a place to another place of the same priority, by share().
         std::function<Result<void>(const RulePlace& from, const RulePlace& to)> merge;
     };
     struct Need {
@@ -47,16 +49,16 @@ class LevelMap {
         size_t priorities; ///< of rte_flow
     };
 
-    /// Of all that is there, and a rule of these places.
+    /// The need of everything present plus a rule with these places.
     [[nodiscard]] Need need(std::span<const RulePlace> places, PlaceTerms terms) const;
     [[nodiscard]] bool uses(const RulePlace& place) const { return used_.contains(place); }
-    /// Another user of the place, or of one that it shares a level with. If no level is free
-    /// between its neighbours, these make room.
+    /// Adds a user of the place, or of one that it shares a level with. If no level is free between
+    /// its neighbours, they make room.
     [[nodiscard]] Result<PlaceRef> acquire(const RulePlace& place, PlaceTerms terms,
                                            uint16_t levels, const Moves& moves);
-    /// Another user, not ranked, of a place in use.
+    /// Adds a user, not ranked, of a place in use.
     [[nodiscard]] PlaceRef share(const RulePlace& place);
-    /// Of a place in use.
+    /// The level of a place in use.
     [[nodiscard]] uint16_t level_of(const RulePlace& place) const { return used_.at(place).level; }
 
   private:
@@ -83,7 +85,7 @@ class LevelMap {
     Places used_;
 };
 
-/// A use of a place, given back when it goes; or none.
+/// A use of a place, released on destruction; or none.
 class PlaceRef {
   public:
     PlaceRef() = default;

@@ -8,9 +8,9 @@ namespace rawqp {
 /// How ethdev finds the rte_flow operations.
 int flow_ops_get(rte_eth_dev* dev, const rte_flow_ops** ops) noexcept;
 
-/// What DPDK 24.11 and later keep beside rte_flow_ops.
+/// Sets the operations that DPDK 24.11 and later keep apart from rte_flow_ops.
 void set_flow_queue_ops(rte_eth_dev& dev) noexcept;
-/// Of a port that has no flows any more.
+/// For a port that no longer has flows.
 void unset_flow_queue_ops(rte_eth_dev& dev) noexcept;
 
 } // namespace rawqp

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What patterns that differ in values only have in common. Most rules are like others but for a few
-// bytes: these are all that each of them keeps of its pattern.
+// What patterns that differ only in values have in common. Most rules differ from others in a few
+// bytes: these are all that each rule keeps of its pattern.
 #pragma once
 
 #include "drivers/net/rawqp/ethdev/ref.hpp"
@@ -13,26 +13,26 @@
 
 namespace rawqp {
 
-/// The headers of a pattern, and the bytes of them that hold asked bits: the values are these bytes
-/// one after the other, and zeros up to a whole word.
+/// The headers of a pattern, and those of their bytes that hold bits to be matched: the values are
+/// these bytes one after the other, zero-padded to a whole word.
 class PatternMask {
   public:
     explicit PatternMask(const Pattern& pattern);
 
     static constexpr size_t kWord = sizeof(uint64_t);
 
-    /// How many bytes values have.
+    /// How many bytes the values take.
     [[nodiscard]] size_t bytes() const { return (places_.size() + kWord - 1) / kWord * kWord; }
-    /// Those of a pattern with this mask.
+    /// Takes the values of a pattern with this mask.
     void take(const Pattern& pattern, uint8_t* values) const;
-    /// Bits of a layer's byte, and where they are among values.
+    /// Bits of a layer's byte, and where they are among the values.
     struct Source {
         uint8_t byte, mask;
         uint16_t value;
     };
-    /// What a layer's bits under this mask are added to.
+    /// Where a layer's bits under this mask go among the values.
     [[nodiscard]] std::vector<Source> sources(size_t layer, const LayerBytes& bits_mask) const;
-    /// Any pattern with this mask, to be given values.
+    /// A pattern with this mask, to be given values.
     [[nodiscard]] const Pattern& headers() const { return headers_; }
     /// Gives a pattern with this mask these values.
     void put(const uint8_t* values, Pattern& pattern) const {
@@ -51,7 +51,7 @@ class PatternMask {
 };
 using PatternMaskRef = Ref<const PatternMask>;
 
-/// One for equal ones, as long as there are rules with it.
+/// Shares one mask among equal ones, as long as there are rules with it.
 class PatternMasks {
   public:
     [[nodiscard]] PatternMaskRef of(const Pattern& pattern);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Objects found by their hash, which somebody else owns. Open addressing with linear probing:
-// insertion and removal cost the same whatever the number, and nothing is allocated for one object.
+// Objects found by their hash and owned by somebody else. Open addressing with linear probing:
+// insertion and removal cost the same whatever the number, and no single object needs an
+// allocation.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +12,7 @@ namespace rawqp {
 
 template <class T> class PointerSet {
   public:
-    /// The object of this hash that `same` says yes to, or null.
+    /// The object with this hash for which `same` returns true, or null.
     template <class Same> [[nodiscard]] T* find(uint64_t hash, Same same) const {
         for (size_t at = hash & last(); slots_[at].object != nullptr; at = (at + 1) & last())
             if (slots_[at].hash == hash && same(*slots_[at].object)) return slots_[at].object;
@@ -22,12 +23,12 @@ template <class T> class PointerSet {
         place({hash, &object});
         ++used_;
     }
-    /// Of an object that is in the set.
+    /// Removes an object that is in the set.
     void erase(uint64_t hash, const T& object) {
         size_t hole = hash & last();
         while (slots_[hole].object != &object)
             hole = (hole + 1) & last();
-        // What was pushed on by the one that goes moves up.
+        // Objects that the removed one had displaced move up.
         for (size_t at = (hole + 1) & last(); slots_[at].object != nullptr; at = (at + 1) & last())
             if (((at - slots_[at].hash) & last()) >= ((at - hole) & last())) {
                 slots_[hole] = slots_[at];
@@ -37,7 +38,7 @@ template <class T> class PointerSet {
         --used_;
     }
     [[nodiscard]] size_t size() const { return used_; }
-    /// Makes room for so many objects in all: to insert them, nothing is allocated.
+    /// Makes room for this many objects in all: inserting them then allocates nothing.
     void reserve(size_t count) {
         while (2 * count > slots_.size())
             grow();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// An rte_flow rule as the driver keeps it: one piece of memory, whatever the rule is made of (what
-// it changes in packets is beside it, and what it has in common with other rules). With one part
-// and few values it is 272 bytes: a rule costs what has to be written for it.
+// An rte_flow rule as the driver keeps it: one piece of memory, whatever the rule is made of
+// (except what it changes in packets and what it shares with other rules). With one part and few
+// values it is 272 bytes: a rule costs what has to be written for it.
 #pragma once
 
 #include "drivers/net/rawqp/ethdev/flow/actions.hpp"
@@ -17,7 +17,7 @@
 
 namespace rawqp {
 
-/// A rule of the device before it has a place to be kept in.
+/// A rule of the device before it has a place to be kept.
 struct PlannedPart {
     TrafficClass traffic = TrafficClass::other;
     Pattern pattern;
@@ -26,7 +26,7 @@ struct PlannedPart {
     const Engine* engine = nullptr; ///< see SteeringRequest
 };
 
-/// Whose packets a rule is for, and when it is tried.
+/// Which packets a rule is for, and when it is tried.
 struct RulePosition {
     uint32_t group = 0;
     uint32_t priority = 0;
@@ -49,11 +49,11 @@ struct RuleTerms : RulePosition {
     AgeRef age;                 ///< by this counter; null: none
     SampleRef sample;           ///< null: none
     MeterRef meter;             ///< null: none
-    SharedActionRef rss;        ///< the indirect action that spreads its packets; null: none
-    ReservationsRef ports;      ///< that the kernel gives to nobody; null: none
+    SharedActionRef rss;        ///< indirect action that spreads its packets; null: none
+    ReservationsRef ports;      ///< ports that the kernel gives to nobody; null: none
     uint32_t jump = 0;          ///< to this group, if it jumps
 
-    /// What the device is asked for each part: all but its own pattern, target, engine and level.
+    /// Fills in what the parts have in common: everything but pattern, target, engine and level.
     void fill(SteeringRequest& request) const;
 };
 
@@ -66,7 +66,7 @@ struct Plan : RuleTerms {
 /// One rule of the device, in the memory of the rule that it is a part of.
 struct RulePart {
     rte_flow* rule;
-    uint32_t hash;      ///< of what tells it from others
+    uint32_t hash;      ///< of what distinguishes it from others
     uint16_t values_at; ///< words from this part on
     TrafficClass traffic;
     bool whole : 1; ///< see PlannedPart
@@ -77,7 +77,7 @@ struct RulePart {
     PlaceRef place;         ///< of an ingress rule that is kept
     SteeringRule installed; ///< while the port runs
 
-    /// Like another one, or one that is planned.
+    /// A copy of another part or of a planned one.
     template <class Like>
     RulePart(rte_flow& of, const Like& like, PatternMaskRef its_mask, size_t its_values_at)
         : rule(&of), hash(0), values_at(static_cast<uint16_t>(its_values_at / PatternMask::kWord)),
@@ -90,14 +90,14 @@ struct RulePart {
     [[nodiscard]] Pattern pattern() const;
     /// See SteeringRequest.
     [[nodiscard]] std::optional<uint16_t> class_depth() const;
-    /// Whether the device could not tell them apart: position and pattern are the same.
+    /// Whether the device cannot tell them apart: position and pattern are the same.
     [[nodiscard]] bool matches_like(const RulePart& other) const;
 };
 
 /// Position and pattern as bytes.
 [[nodiscard]] std::string key_of(const RulePosition& position, const Pattern& pattern);
 
-/// Who gets the memory of a rule back.
+/// The owner to which the memory of a rule is returned.
 class RuleMemory {
   public:
     virtual ~RuleMemory() = default;
@@ -114,8 +114,8 @@ struct DestroyRule {
 struct rte_flow : rawqp::RuleTerms {
     /// The memory holds the parts and their values as well.
     [[nodiscard]] static rte_flow* make(const rawqp::Plan& plan, rawqp::PatternMasks& masks);
-    /// A rule of the model's terms and parts, in memory of somebody else, of as many bytes;
-    /// hash() is up to the caller.
+    /// A rule with the model's terms and parts, in somebody else's memory, of as many bytes; the
+    /// caller calls hash().
     [[nodiscard]] static rte_flow* make(const rte_flow& model, void* memory,
                                         rawqp::RuleMemory& owner);
     [[nodiscard]] size_t bytes() const { return words_ * rawqp::PatternMask::kWord; }
@@ -124,8 +124,8 @@ struct rte_flow : rawqp::RuleTerms {
                     const uint8_t* layer);
     void hash();
     static void destroy(rte_flow* rule);
-    /// Does from now on what the other one does, with its parts. Its own are taken out of the
-    /// device, where those of the other one may be already.
+    /// From now on does what the other one does, with the other one's parts. Its own are removed
+    /// from the device, where those of the other one may be already.
     void become(std::unique_ptr<rte_flow, rawqp::DestroyRule> other);
 
     rte_flow(const rte_flow&) = delete;
@@ -138,27 +138,27 @@ struct rte_flow : rawqp::RuleTerms {
     [[nodiscard]] std::span<const rawqp::RulePart> parts() const {
         return const_cast<rte_flow*>(this)->parts();
     }
-    /// Its own patterns, without those made for RSS.
+    /// Its patterns, without those made for RSS.
     [[nodiscard]] std::vector<rawqp::Pattern> whole_patterns() const;
-    /// Whether its parts have to stand at levels of the device in the order of their depths.
+    /// Whether its parts must be at device levels in the order of their depths.
     [[nodiscard]] bool ranked() const;
     /// One line for each rule of the device, for people.
     [[nodiscard]] std::string text();
 
   private:
-    /// The parts come then.
+    /// The parts are added afterwards.
     rte_flow(const rawqp::RuleTerms& terms, size_t bytes, rawqp::RuleMemory* owner)
         : rawqp::RuleTerms(terms), words_(static_cast<uint16_t>(bytes / rawqp::PatternMask::kWord)),
           owner_(owner) {}
     ~rte_flow() = default;
-    /// Returns the values, which are to be written.
+    /// Returns where the values are to be written.
     template <class Like>
     uint8_t* add(const Like& like, rawqp::PatternMaskRef mask, uint8_t* values);
 
     uint16_t part_count_ = 0;
     uint16_t words_;           ///< of its own memory
     rawqp::RuleMemory* owner_; ///< null: the heap
-    /// In whose memory the parts are, if not in its own.
+    /// The rule whose memory holds the parts, if not its own.
     std::unique_ptr<rte_flow, rawqp::DestroyRule> donor_;
 
   public:
@@ -167,13 +167,13 @@ struct rte_flow : rawqp::RuleTerms {
 
 namespace rawqp {
 
-/// What the device is asked, for one part after the other: among those of one mask, nothing is
-/// written anew but values.
+/// The request to the device, for one part after the other: among parts with the same mask, only
+/// the values are rewritten.
 class RuleRequest {
   public:
-    /// Valid until the next one.
+    /// Valid until the next call.
     [[nodiscard]] const SteeringRequest& of(const RulePart& part, uint16_t level);
-    /// Of what the part shares with others, nothing is kept.
+    /// Drops the references to what the part shares with others.
     void let_go() {
         request_.edits = nullptr;
         request_.counter = nullptr;

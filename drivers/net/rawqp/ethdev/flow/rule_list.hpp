@@ -32,7 +32,7 @@ class RuleList {
         if (rule.counter && rule.counter->shared()) rule.counter->note();
         rte_flow::destroy(&rule);
     }
-    /// The rule keeps its handle and its place, and does from now on what `fresh` does.
+    /// The rule keeps its handle and its place, and from now on does what `fresh` does.
     void replace(rte_flow& rule, OwnedRule fresh) {
         erase_parts(rule);
         rule.become(std::move(fresh));
@@ -42,7 +42,7 @@ class RuleList {
         while (last_ != nullptr)
             erase(*last_);
     }
-    /// A handle may be stale: it is compared and not followed.
+    /// A handle may be stale: it is compared, not dereferenced.
     [[nodiscard]] rte_flow* find(const rte_flow* handle) const {
         return handles_.find(hash_of_handle(handle),
                              [&](const rte_flow& rule) { return &rule == handle; });
@@ -55,7 +55,7 @@ class RuleList {
     }
     [[nodiscard]] rte_flow* first() const { return first_; }
     [[nodiscard]] size_t size() const { return handles_.size(); }
-    /// For so many rules of so many parts each, to be added without allocation.
+    /// Makes room for `count` rules of `parts` parts each, to be added without allocation.
     void reserve(size_t count, size_t parts) {
         handles_.reserve(handles_.size() + count);
         parts_.reserve(parts_.size() + count * parts);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Memory of rules, of which an application may have many alike, and makes and destroys them by the
-// thousand: taken from the heap for a number of them together.
+// Memory for rules. An application may have many alike and make and destroy them by the thousand,
+// so the heap is asked for several at a time.
 #pragma once
 
 #include "common/poison.hpp"
@@ -38,8 +38,7 @@ class RulePool final : public RuleMemory {
 
   private:
     using Unit = std::max_align_t;
-    static constexpr size_t kMostUnits =
-        1024 / sizeof(Unit); ///< of those with many parts, few come
+    static constexpr size_t kMostUnits = 1024 / sizeof(Unit); ///< rules with many parts are few
     struct Piece {
         Piece* next;
     };
@@ -47,16 +46,16 @@ class RulePool final : public RuleMemory {
     [[nodiscard]] static size_t units_of(size_t bytes) {
         return (bytes + sizeof(Unit) - 1) / sizeof(Unit);
     }
-    /// Free pieces of so many units, of which there were none.
+    /// Makes free pieces of `units` units, of which there were none.
     [[nodiscard]] Piece* grow(size_t units) {
-        auto& chunk = chunks_.emplace_back(new Unit[kTogether * units]); // not written
+        auto& chunk = chunks_.emplace_back(new Unit[kTogether * units]); // not initialised
         Piece* free = nullptr;
         for (size_t i = kTogether; i-- > 0;)
             free = new (&chunk[i * units]) Piece{free};
         poison(chunk.get(), kTogether * units * sizeof(Unit));
         return free;
     }
-    /// When there is no rule left.
+    /// Called when no rule is left.
     void give_back() {
         free_ = {};
         chunks_.clear();

@@ -31,8 +31,8 @@ using SharedActionRef = Ref<rte_flow_action_handle>;
 
 } // namespace rawqp
 
-/// What the application holds a pointer to; rules that use it share it. The declaration belongs to
-/// DPDK, hence no namespace.
+/// What the application holds a pointer to; the rules that use it share it. The declaration belongs
+/// to DPDK, hence no namespace.
 struct rte_flow_action_handle {
     const char* name;
     rte_flow_indir_action_conf directions; ///< of the rules that may use it
@@ -41,7 +41,7 @@ struct rte_flow_action_handle {
     std::unique_ptr<rawqp::RssConf> rss; ///< of action rss
     rawqp::CounterRef counter;           ///< of action count
     rawqp::AgeRef age;                   ///< of action age
-    rte_flow_action_age age_conf;        ///< with which it began
+    rte_flow_action_age age_conf;        ///< that it was made with
 };
 
 namespace rawqp {
@@ -55,7 +55,7 @@ class SharedActions {
     }
     void erase(const rte_flow_action_handle* handle) { actions_.erase(handle); }
     [[nodiscard]] size_t size() const { return actions_.size(); }
-    /// A handle may be stale: it is compared and not followed. Null: there is no such action.
+    /// A handle may be stale: it is compared, not dereferenced. Null: there is no such action.
     [[nodiscard]] SharedActionRef find(const rte_flow_action_handle* handle) const {
         const auto at = actions_.find(handle);
         return at != actions_.end() ? at->second : nullptr;

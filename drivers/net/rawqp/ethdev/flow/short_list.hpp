@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A list that is one element long, as a rule: that one needs no memory of its own.
+// A list that usually has one element, which needs no allocation.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@ template <class T> class ShortList {
         }
         ++count_;
     }
-    /// Only the elements before `end` stay.
+    /// Keeps only the elements before `end`.
     void erase_from(const T* end) {
         count_ = static_cast<size_t>(end - begin());
         if (!more_.empty()) more_.resize(count_);

@@ -18,15 +18,15 @@ class Meters;
 class PortGuard;
 
 /// validate and create accept the same set: what the translator understands and the device takes
-/// (asked by a trial rule that no traffic meets), and no match twice at one priority (EEXIST).
+/// (found with a trial rule that no traffic meets), and no match twice at one priority (EEXIST).
 /// rte_flow_error names the offending item or action; its message stays valid until the next
 /// refusal on the same thread.
 ///
-/// Control threads, one at a time per port (its lock sees to that).
+/// Control threads, one at a time per port (its lock ensures that).
 class FlowTable {
   public:
     /// With a guard, rules reserve the TCP and UDP ports that they take from the kernel. Without
-    /// meters, none can be run.
+    /// meters, rules cannot run any.
     FlowTable(Steering& steering, RxQueueSet& queues, std::unique_ptr<PortGuard> guard,
               const Meters* meters);
     FlowTable(Steering& steering, RxQueueSet& queues);
@@ -36,36 +36,36 @@ class FlowTable {
                  const rte_flow_action* actions, rte_flow_error* error);
     rte_flow* create(const rte_flow_attr* attr, const rte_flow_item* pattern,
                      const rte_flow_action* actions, rte_flow_error* error);
-    /// Fails for a handle that is none: one that is known is gone after it.
+    /// Fails only for an invalid handle: a known one is gone afterwards.
     int destroy(rte_flow* flow, rte_flow_error* error);
     int flush(rte_flow_error* error);
-    /// Of count, packets and bytes since creation or the last reset, also across stops; of age, see
-    /// rte_flow_query_age.
+    /// For count, packets and bytes since creation or the last reset, also across stops; for age,
+    /// see rte_flow_query_age.
     int query(rte_flow* flow, const rte_flow_action* action, void* data, rte_flow_error* error);
 
-    /// Looks which rules have aged; true if the application has to be told.
+    /// Checks which rules have aged; true if the application has to be notified.
     bool look_at_ages(std::chrono::steady_clock::time_point now);
-    /// Whether there may be rules to look at.
+    /// Whether there may be rules to check.
     [[nodiscard]] bool has_ages() const;
-    /// Calls this when there are.
+    /// Calls this when there are some.
     void on_ages(std::function<void()> call);
     /// See rte_flow_get_aged_flows.
     int aged(void** contexts, uint32_t count, rte_flow_error* error);
 
-    /// Other actions for what the rule matches, with no packet lost or taken twice.
+    /// Gives the rule other actions, with no packet lost or taken twice.
     int update_actions(rte_flow* flow, const rte_flow_action* actions, rte_flow_error* error);
 
-    /// Indirect actions: see rte_flow_action_handle_create and its kind. An update of rss leads the
-    /// packets of all its rules elsewhere, with none lost or taken twice, or changes nothing.
+    /// Indirect actions: see rte_flow_action_handle_create and the like. An update of rss redirects
+    /// the packets of all its rules, with none lost or taken twice, or changes nothing.
     rte_flow_action_handle* share(const rte_flow_indir_action_conf* conf,
                                   const rte_flow_action* action, rte_flow_error* error);
     int unshare(rte_flow_action_handle* handle, rte_flow_error* error);
     int update_shared(rte_flow_action_handle* handle, const void* update, rte_flow_error* error);
     int query_shared(const rte_flow_action_handle* handle, void* data, rte_flow_error* error);
 
-    // Templates and queues of operations: see rte_flow_configure and what follows it there. An
-    // operation is done when it is asked for: what cannot be done is refused at once, and results
-    // are of success.
+    // Templates and queues of operations: see rte_flow_configure and the functions after it. An
+    // operation is done when requested: what cannot be done is refused at once, and results always
+    // report success.
     static int info(rte_flow_port_info* port, rte_flow_queue_info* queue);
     int configure(const rte_flow_port_attr& port, std::span<const rte_flow_queue_attr*> sizes,
                   rte_flow_error* error);
@@ -76,7 +76,8 @@ class FlowTable {
     create_actions_template(const rte_flow_actions_template_attr& attributes,
                             const rte_flow_action* actions, const rte_flow_action* masks,
                             rte_flow_error* error);
-    /// Asks the device for a rule of each pair. Rules of the table need no memory but its own.
+    /// Tries a rule of each pair on the device. Rules of the table need no memory but the table's
+    /// own.
     rte_flow_template_table* create_template_table(const rte_flow_template_table_attr& attributes,
                                                    std::span<rte_flow_pattern_template*> patterns,
                                                    std::span<rte_flow_actions_template*> actions,
@@ -90,7 +91,7 @@ class FlowTable {
                            rte_flow_error* error);
     int async_destroy(uint32_t queue, rte_flow* flow, void* user_data, rte_flow_error* error);
     int pull(uint32_t queue, std::span<rte_flow_op_result> results, rte_flow_error* error);
-    /// Any operation that answers with 0, by a queue.
+    /// Runs any operation that returns 0, through a queue.
     template <class Operation>
     int async(uint32_t queue, void* user_data, rte_flow_error* error, Operation operation) {
         if (const int refused = check_queue(queue, error); refused != 0) return refused;
@@ -99,15 +100,15 @@ class FlowTable {
         return result;
     }
 
-    /// Writes the rule, or all of them with null, as people read them.
+    /// Writes the rule, or all rules if null, for people to read.
     int dump(const rte_flow* flow, FILE* file, rte_flow_error* error);
 
     /// How much there is of everything.
     [[nodiscard]] Figures figures() const;
 
-    /// Port start: installs every rule in hardware, or none and says which one failed.
+    /// Port start: installs every rule in hardware, or none, and says which one failed.
     [[nodiscard]] Result<void> start();
-    /// Port stop: takes the rules out of hardware and keeps them; no hash QP stays in use.
+    /// Port stop: removes the rules from hardware but keeps them; no hash QP stays in use.
     void stop();
 
   private:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the files of FlowTable share: plan.cpp makes plans of what the application asks for,
-// table.cpp has the rules live, table_shared.cpp changes those that live; table_templates.cpp makes
-// tables of templates, table_async.cpp the rules in them.
+// What the files of FlowTable share: plan.cpp turns requests of the application into plans,
+// table.cpp manages the rules' lives, table_shared.cpp changes live rules, table_templates.cpp
+// makes tables of templates, and table_async.cpp the rules in them.
 #pragma once
 
 #include "drivers/net/rawqp/ethdev/flow/backwards.hpp"
@@ -27,7 +27,7 @@ struct FlowTable::Impl {
     const Meters* meters;             ///< null: there are none
     bool running = false;             ///< between start and stop: rules are in the device
     LevelMap levels{};                ///< of ingress rules
-    std::vector<rte_flow*> coming{};  ///< rules with places that are in no list yet
+    std::vector<rte_flow*> coming{};  ///< rules with places that are not in a list yet
     SharedActions shared{};
     std::vector<std::unique_ptr<rte_flow_pattern_template>> pattern_templates{};
     std::vector<std::unique_ptr<rte_flow_actions_template>> actions_templates{};
@@ -44,19 +44,19 @@ struct FlowTable::Impl {
     // plan.cpp
     FlowResult<Plan> translate(const rte_flow_attr* attr, const rte_flow_item* pattern,
                                const rte_flow_action* actions);
-    /// translate() without what depends on the values of the rule.
+    /// translate() without what depends on the rule's values.
     FlowResult<Plan> outline(const rte_flow_attr* attr, const rte_flow_item* pattern,
                              const rte_flow_action* actions);
-    /// A rule of these terms; `replaced` is the one whose place it takes, or null.
+    /// Plans a rule with these terms; `replaced` is the one whose place it takes, or null.
     FlowResult<Plan> plan(const RulePosition& position, std::span<const Pattern> patterns,
                           const FlowActions& wanted, const rte_flow* replaced);
-    /// Which engines have words for all of it; the device is not asked.
+    /// Finds engines that can express all of it; the device is not asked.
     FlowResult<void> choose_engines(Plan& plan, const rte_flow_item* pattern);
-    /// The rule of a plan, of which the device knows nothing, if there is room for it among others.
+    /// Makes the rule of a plan, not yet in the device, if there is room for it among others.
     /// `attr`: the application's, which refusals name; null where it asks for no new rule.
     [[nodiscard]] FlowResult<OwnedRule> make_rule(Plan& plan, const rte_flow_attr* attr,
                                                   const rte_flow* replaced);
-    /// Looks whether another rule has the same match, and chooses turns.
+    /// Checks whether another rule has the same match, and chooses turns.
     FlowResult<void> find_room(rte_flow& rule, const rte_flow* replaced) const;
     [[nodiscard]] ActionScope scope(const Pattern& pattern, const RulePosition& position) const {
         return {pattern, position.group, position.egress, queues.count(), queues.table_entries(),
@@ -69,12 +69,12 @@ struct FlowTable::Impl {
     /// Whether it would be created.
     FlowResult<void> check(const rte_flow_attr* attr, const rte_flow_item* pattern,
                            const rte_flow_action* actions);
-    /// The rule of a plan: in the device if the port runs, else accepted by it.
+    /// Makes the rule of a plan: in the device if the port runs, else accepted by it.
     FlowResult<OwnedRule> realize(Plan& plan, const rte_flow_attr* attr, const rte_flow* replaced);
-    /// Before there is a packet that the rule marks.
+    /// Called before there is a packet that the rule marks.
     void prepare_reports(const RuleTerms& rule);
-    /// The rule has come to live: its age is looked at from now on, that of several rules by the
-    /// counter that the rule has for itself as well.
+    /// The rule is live: its age is watched from now on; an age shared by several rules also
+    /// watches the rule's own counter.
     void watch_age(rte_flow& rule);
     void watch(const AgeRef& age);
     Result<void> place(rte_flow& rule, bool apart = false);
@@ -83,16 +83,17 @@ struct FlowTable::Impl {
     Result<void> install(rte_flow& rule);
 
     // table_groups.cpp
-    /// All rules or none: with an error, all is as it was.
+    /// Switches all rules or none: on error, everything is as it was.
     FlowResult<void> serve_groups_by(GroupWay way);
     FlowResult<OwnedRule> make_anew(const rte_flow& rule);
-    /// Whether there are words and levels for what make_anew() would make of the rules that stand.
+    /// Checks that engines and levels suffice for what make_anew() would make of the existing
+    /// rules.
     FlowResult<void> check_anew();
-    /// `count` of them at most, in order; how many it was in the end.
+    /// Remakes at most `count` of them, in order; `count` becomes how many were remade.
     FlowResult<void> make_jumps_anew(size_t& count);
     void choose_engines(rte_flow_template_table& table);
-    /// Before the first table of such groups and after the last one. `to_come`: the table's, or
-    /// null.
+    /// Called before the first table of such groups and after the last one. `to_come`: the
+    /// attributes of the table to come, or null.
     void choose_way(const rte_flow_attr* to_come);
     /// Of what software steering has refused, the answer of groups by commands, to which the rules
     /// that stand would have to go: `trial` is run as if they were, and leaves nothing.
@@ -118,10 +119,10 @@ struct FlowTable::Impl {
             return tl::unexpected(moved.error());
         return attempt();
     }
-    /// The device has all that was asked for.
+    /// Returns when the device has everything that was requested.
     FlowResult<void> settle();
-    /// After what is done and stays so whatever the device says: `what` is that, and what packets
-    /// may meet until the device is told again, which comes with what waits for it next.
+    /// The same after a change that stands whatever the device says: `what` names it, and what
+    /// packets may meet until the next settle().
     void settle_done(const char* what);
 
     // table_shared.cpp
@@ -197,7 +198,7 @@ struct FlowTable::Impl {
     [[nodiscard]] PlaceTerms terms_of(const rte_flow& rule, bool apart) const {
         return {known_levels().classes() > 1 && rule.ranked(), apart};
     }
-    /// Calls each(part) for those that have a place there.
+    /// Calls each(part) for the parts that have a place there.
     template <class Each> void of_place(const RulePlace& place, Each each);
     Result<void> install_anew(const RulePlace& place, uint16_t level);
     Result<void> merge(const RulePlace& from, const RulePlace& to);
@@ -210,20 +211,20 @@ struct FlowTable::Impl {
 
 [[nodiscard]] tl::unexpected<FlowError> from_device(const Error& error);
 
-/// The object behind a handle, which may be stale: it is compared and not followed.
+/// The object behind a handle, which may be stale: it is compared, not dereferenced.
 template <class T> auto find_handle(std::vector<std::unique_ptr<T>>& list, const T* handle) {
     return std::ranges::find(list, handle, &std::unique_ptr<T>::get);
 }
 
-// What comes back from the device comes through these: they are inline, as a return after a system
-// call costs a mispredicted jump where the kernel leaves no prediction of returns behind.
+// Calls to the device return through these: they are inline because, where the kernel clears the
+// return predictor, each return after a system call is mispredicted.
 
 inline void take_out(rte_flow& rule) {
     for (RulePart& part : Backwards(rule.parts()))
         part.installed = {};
 }
 
-/// All of the rule or nothing. Most specific class first, as planned.
+/// Installs all of the rule or nothing. Most specific class first, as planned.
 [[gnu::always_inline]] inline Result<void> FlowTable::Impl::install(rte_flow& rule) {
     for (RulePart& part : rule.parts()) {
         auto done = steering.install(request.of(part, level_of(rule, part)), part.installed);
@@ -235,7 +236,7 @@ inline void take_out(rte_flow& rule) {
     return {};
 }
 
-/// Of a rule that has its place.
+/// Enters a rule that has its place.
 [[gnu::always_inline]] inline FlowResult<rte_flow*> FlowTable::Impl::enter(OwnedRule rule) {
     prepare_reports(*rule);
     if (running)
@@ -248,10 +249,11 @@ inline void take_out(rte_flow& rule) {
 
 /// Hands a refusal to the caller.
 int report(const FlowError& refused, rte_flow_error* error);
-/// Of a handle that is none of this port's.
+/// The refusal of a handle that is not one of this port's.
 [[nodiscard]] FlowError unknown(const char* what, const void* handle, int code = EINVAL,
                                 rte_flow_error_type type = RTE_FLOW_ERROR_TYPE_HANDLE);
-/// Packets and bytes since the counter was made or last reset; resets it if the result asks so.
+/// Packets and bytes since the counter was made or last reset; resets it if the result asks for
+/// that.
 [[nodiscard]] FlowResult<void> query_counter(FlowCounter& counter, rte_flow_query_count& result);
 [[nodiscard]] tl::unexpected<FlowError> same_match(const Pattern& pattern);
 

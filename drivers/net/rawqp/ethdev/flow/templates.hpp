@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Templates of rte_flow: what the rules of a table have in common, so that a rule is its values.
+// Templates of rte_flow: what the rules of a table have in common, so that a rule consists of its
+// values.
 #pragma once
 
 #include "drivers/net/rawqp/ethdev/flow/error.hpp"
@@ -39,17 +40,17 @@ struct rte_flow_actions_template {
     struct Given {
         size_t at;
         rte_flow_action_type type;   ///< as rules have it
-        rte_flow_action_type behind; ///< what an indirect one stands for
+        rte_flow_action_type behind; ///< the action that an indirect one stands for
     };
     [[nodiscard]] bool gives(rte_flow_action_type indirect) const {
         return std::ranges::any_of(given, [&](const Given& each) {
             return each.type == RTE_FLOW_ACTION_TYPE_INDIRECT && each.behind == indirect;
         });
     }
-    rawqp::CopiedList<rte_flow_action> actions; ///< with some value for what rules give
-    std::vector<std::vector<uint8_t>> headers;  ///< that its actions put on as they are
+    rawqp::CopiedList<rte_flow_action> actions; ///< with placeholder values for what rules give
+    std::vector<std::vector<uint8_t>> headers;  ///< that its actions push as they are
     std::vector<Given> given;
-    /// Of an rss and an age that rules give: what is the template's, where the masks are not zero.
+    /// For an rss and an age that rules give: the template's part, where the masks are not zero.
     rte_flow_action_rss rss{}, rss_mask{};
     rte_flow_action_age age{}, age_mask{};
     size_t users = 0; ///< tables
@@ -57,9 +58,10 @@ struct rte_flow_actions_template {
 
 namespace rawqp {
 
-/// What a rule of a pattern template and an actions template is made of, ready but for its values.
+/// What a rule of a pattern template and an actions template is made of, complete except for its
+/// values.
 struct Recipe {
-    /// An item's value, which is of a layer of this part.
+    /// An item's value, which belongs to a layer of this part.
     struct Value {
         uint8_t item;
         const ItemKind* kind;
@@ -68,17 +70,17 @@ struct Recipe {
         uint8_t index;                            ///< of its tag
         bool plain;                               ///< the layer is the spec as it is
     };
-    OwnedRule model;           ///< of which the device knows nothing
+    OwnedRule model;           ///< not in the device
     std::vector<Value> values; ///< which are zeros in its parts
     bool counts = false;       ///< each rule has a counter of its own
     bool ages = false;         ///< and an age by it
 
-    /// The trial had them: its rules have their own, or give them.
+    /// The trial rule had them: the table's rules have their own, or give them.
     void drop_counter() {
         if (model->counter && !model->counter->shared()) model->counter = nullptr;
         if (model->age && !model->age->shared()) model->age = nullptr;
     }
-    /// In place of another one of the same templates.
+    /// Replaces another recipe of the same templates.
     void take_over(const Recipe& former) {
         counts = former.counts;
         ages = former.ages;
@@ -107,13 +109,13 @@ class RuleSlots final : public RuleMemory {
     std::vector<void*> free_; ///< has room for all of them
 };
 
-/// A template that names directions is for tables of these.
+/// A template that names directions is for tables of those directions only.
 template <class Attributes>
 FlowResult<void> check_direction(const Attributes& of, const char* what,
                                  const rte_flow_attr& table) {
     const bool any = of.ingress == 0 && of.egress == 0 && of.transfer == 0;
     const bool named = table.egress != 0 ? of.egress != 0 : of.ingress != 0;
-    if (any || named || table.transfer != 0) return {}; // rules of that are refused as such
+    if (any || named || table.transfer != 0) return {}; // transfer rules are refused anyway
     return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ATTR, &table,
                   "a table of {} rules with {} template that was made for {}: make one for {}",
                   table.egress != 0 ? "egress" : "ingress", what,
@@ -123,7 +125,7 @@ FlowResult<void> check_direction(const Attributes& of, const char* what,
                   table.egress != 0 ? "egress" : "ingress");
 }
 
-/// Refusals name the item. Of an item, values of all fields may differ from rule to rule, but for
+/// Refusals name the item. The values of all fields of an item may differ from rule to rule, except
 /// those that decide which headers follow.
 [[nodiscard]] FlowResult<std::unique_ptr<rte_flow_pattern_template>>
 make_pattern_template(const rte_flow_pattern_template_attr& attributes, const rte_flow_item* items);
@@ -131,12 +133,12 @@ make_pattern_template(const rte_flow_pattern_template_attr& attributes, const rt
 [[nodiscard]] FlowResult<std::unique_ptr<rte_flow_actions_template>>
 make_actions_template(const rte_flow_actions_template_attr& attributes,
                       const rte_flow_action* actions, const rte_flow_action* masks);
-/// What a rule of the template is to do by its action rss or age, which it gives in part.
+/// What a rule of the template does with its action rss or age, which it gives in part.
 [[nodiscard]] rte_flow_action_rss rss_of(const rte_flow_actions_template& from,
                                          const rte_flow_action_rss& given);
 [[nodiscard]] rte_flow_action_age age_of(const rte_flow_actions_template& from,
                                          const rte_flow_action_age* given);
-/// The values of rules by this plan, of which the model is made.
+/// The values of rules made by this plan, as the model is.
 [[nodiscard]] FlowResult<std::vector<Recipe::Value>>
 values_of(const Plan& plan, const rte_flow& model, const rte_flow_pattern_template& pattern);
 
@@ -148,14 +150,14 @@ struct rte_flow_template_table {
     std::vector<rte_flow_actions_template*> actions;
     std::vector<rawqp::Recipe> recipes; ///< of all pairs, those of a pattern together
     std::unique_ptr<rawqp::RuleSlots> slots;
-    /// Of the rule in each slot, if rules have counters of their own.
+    /// The counter of the rule in each slot, if rules have their own.
     struct SlotCounter {
         rawqp::CounterRef counter;
         bool used = false;
         rawqp::AgeRef age; ///< if rules have such, too
     };
     std::vector<SlotCounter> counters;
-    std::vector<rawqp::RssTargetRef> queues; ///< those of its rules, once there was one
+    std::vector<rawqp::RssTargetRef> queues; ///< those of its rules, once there has been one
     rawqp::RssSpread spread;                 ///< of the rule at hand, if it gives an rss
     rawqp::RssDestination destination;       ///< of its part at hand
 
