@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// One entry in kActions for each action type; a handler checks its configuration and collects it.
+// One entry in kActions for each action type; a handler checks the action's configuration and
+// collects it.
 #include "drivers/net/rawqp/ethdev/flow/actions.hpp"
 
 #include "drivers/net/rawqp/ethdev/flow/edits.hpp"
@@ -39,7 +40,7 @@ FlowResult<void> set_fate(ActionContext& context, const rte_flow_action& action,
     return {};
 }
 
-/// Nothing that a received packet alone can have.
+/// Refuses, for egress, what only a received packet can have.
 FlowResult<void> check_ingress(const ActionContext& context, const rte_flow_action& action,
                                const char* name) {
     if (!context.scope.egress) return {};
@@ -160,15 +161,15 @@ FlowResult<void> check_rss(const rte_flow_action& action, uint16_t rx_queues,
     return {};
 }
 
-/// If the number of queues is no power of two, the table has at least 16 entries a queue, where the
-/// device allows it, so that no queue gets over a sixteenth more than another.
+/// If the number of queues is not a power of two, the table has at least 16 entries per queue,
+/// where the device allows it, so that no queue gets over a sixteenth more than another.
 void read_rss(const rte_flow_action_rss& conf, size_t table_entries, RssSpread& spread) {
     const size_t count = conf.queue_num;
     spread.table.resize(
         std::has_single_bit(count) ? count : std::min(table_entries, std::bit_ceil(16 * count)));
     for (size_t i = 0; i < spread.table.size(); ++i)
         spread.table[i] = conf.queue[i % count];
-    spread.key = hash_of(conf)->key; // check_rss() has looked at it
+    spread.key = hash_of(conf)->key; // check_rss() has checked it
     spread.rss_types = conf.types != 0 ? conf.types : RTE_ETH_RSS_IP;
     spread.rss_depth = conf.level == 2 ? 1 : 0;
 }
@@ -261,7 +262,8 @@ FlowResult<void> handle_void(ActionContext&, const rte_flow_action&) { return {}
 
 FlowResult<void> handle(ActionContext& context, const rte_flow_action& action);
 
-/// An indirect action is read as what it stands for; refusals name the application's own.
+/// An indirect action is read as the action that it stands for; refusals name the application's
+/// own.
 FlowResult<void> handle_indirect(ActionContext& context, const rte_flow_action& action) {
     const auto found = find_shared(action, context.scope.shared, context.scope.egress);
     if (!found) return tl::unexpected(found.error());
@@ -284,7 +286,7 @@ FlowResult<void> handle_indirect(ActionContext& context, const rte_flow_action& 
     return {};
 }
 
-/// What may be done to copies, and why nothing else.
+/// Which actions copies may have, and why no others.
 constexpr rte_flow_action_type kOfCopies[] = {
     RTE_FLOW_ACTION_TYPE_VOID, RTE_FLOW_ACTION_TYPE_QUEUE, RTE_FLOW_ACTION_TYPE_MARK,
     RTE_FLOW_ACTION_TYPE_FLAG, RTE_FLOW_ACTION_TYPE_COUNT, RTE_FLOW_ACTION_TYPE_INDIRECT};
@@ -305,7 +307,7 @@ tl::unexpected<FlowError> refuse_of_copies(const rte_flow_action& sample,
                   why_not_of_copies(action.type));
 }
 
-/// The actions of the copies; refusals name action sample.
+/// Reads the actions of the copies; refusals name action sample.
 FlowResult<void> read_copies(ActionContext& copies, const rte_flow_action& sample) {
     const auto& conf = *static_cast<const rte_flow_action_sample*>(sample.conf);
     for (const rte_flow_action* each = conf.actions; each->type != RTE_FLOW_ACTION_TYPE_END;
@@ -316,7 +318,7 @@ FlowResult<void> read_copies(ActionContext& copies, const rte_flow_action& sampl
             ok.error().cause = &sample;
             return ok;
         }
-        // What was indirect may be anything.
+        // An indirect action may have been anything.
         if (copies.collected.age != nullptr || copies.collected.shared_rss)
             return refuse_of_copies(sample, *each);
     }
@@ -343,7 +345,7 @@ FlowResult<void> handle_sample(ActionContext& context, const rte_flow_action& ac
     return {};
 }
 
-/// What a sampler leaves no place for.
+/// Refuses what a sampler leaves no place for.
 FlowResult<void> check_sample(const FlowActions& rule) {
     const SampleActions& sample = *rule.sample;
     if (rule.meter)
@@ -376,7 +378,7 @@ constexpr ActionKind kActions[] = {
     {RTE_FLOW_ACTION_TYPE_INDIRECT, true, handle_indirect},
 };
 
-/// Actions that there is no row for, and what would work.
+/// Actions without a row, and what would work instead.
 struct Refusal {
     rte_flow_action_type type;
     const char* why;

@@ -28,7 +28,7 @@ void FlowAge::forget(FlowCounter& counter) {
     if (!shared()) lives_ = false;
 }
 
-/// Of rules that are not in the device nothing can be read, and no packet hits them either.
+/// Nothing can be read of rules that are not in the device, but no packet hits them either.
 void FlowAge::read(FlowCounter& counter, uint64_t& packets, Time now) {
     const auto counts = counter.total();
     if (!counts || counts->packets == packets) return;

@@ -29,7 +29,8 @@ void AgeTimer::on_tick(void* self) { static_cast<AgeTimer*>(self)->tick(); }
 
 void AgeTimer::tick() {
     {
-        // Control threads may hold it for long, and the thread of alarms is not this port's alone.
+        // Control threads may hold it for long, and the alarm thread does not serve this port
+        // alone.
         const std::unique_lock lock(port_.control, std::try_to_lock);
         if (!lock) return set(kSoonMicroseconds);
         const bool news = port_.flows->look_at_ages(FlowAge::Clock::now());

@@ -10,8 +10,7 @@ using enum Protocol;
 constexpr auto kAction = RTE_FLOW_ERROR_TYPE_ACTION;
 constexpr auto kConf = RTE_FLOW_ERROR_TYPE_ACTION_CONF;
 
-/// The checksum of ICMPv6 covers the addresses, and devices leave it as it was (DPDK, commit
-/// 0e2ceb639d).
+/// ICMPv6's checksum covers the addresses, and devices do not update it (DPDK, commit 0e2ceb639d).
 FlowResult<void> check_checksum(const Layer& header, const EditTarget& target,
                                 const rte_flow_action& action) {
     constexpr uint16_t kAddressBits = 128, kProtocol = 48;
@@ -34,7 +33,7 @@ FlowResult<EditTarget> target_of(const HeadersNow& headers, std::span<const Edit
     for (const EditTarget& target : targets) {
         if (target.bits == 0) continue;
         if (is_metadata(target.protocol)) return target;
-        // What is left of a packet, or put on in place of its tunnel, begins with Ethernet.
+        // What is left of a packet, or replaces its tunnel, begins with Ethernet.
         if (target.protocol == Protocol::eth) return target;
         for (const Layer& layer : headers.pattern.layers())
             if (layer.depth == headers.depth && layer.protocol == target.protocol) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // One line of kSetActions for each action that sets a field; modify_field is in modify_field.cpp.
-// How the device is told is in steering/edits.cpp.
+// steering/edits.cpp tells the device.
 #include "drivers/net/rawqp/ethdev/flow/edits.hpp"
 
 #include "drivers/net/rawqp/ethdev/flow/edit_targets.hpp"
@@ -19,7 +19,7 @@ using namespace edit_target;
 
 struct SetAction {
     rte_flow_action_type type;
-    uint8_t bytes; ///< of its configuration, a number in network byte order; 0: the number 1
+    uint8_t bytes; ///< of its configuration, a number in network order; 0: the number 1
     std::array<EditTarget, 2> targets; ///< the pattern says which of them packets have
     Change change = Change::set;
 };
@@ -46,7 +46,7 @@ constexpr SetAction kSetActions[] = {
 constexpr auto kAction = RTE_FLOW_ERROR_TYPE_ACTION;
 constexpr auto kConf = RTE_FLOW_ERROR_TYPE_ACTION_CONF;
 
-/// Bits of a number in the CPU's order as those of metadata, each run of them apart.
+/// Rewrites metadata with bits of a number in CPU order, one rewrite for each run of bits.
 std::vector<Rewrite> rewrites_of(Protocol protocol, size_t index, uint32_t number, uint32_t mask) {
     std::vector<Rewrite> rewrites;
     for (uint16_t end = kTagBits; end > 0 && mask != 0;) { // the lowest bits are the last ones
@@ -80,7 +80,7 @@ bool has_layer(const Pattern& pattern, Protocol protocol) {
     });
 }
 
-/// TPID and TCI of a tag that goes on.
+/// TPID and TCI of a tag to push.
 FlowResult<uint32_t> pushed_tag(const rte_flow_action& action) {
     const auto* const conf = static_cast<const rte_flow_action_of_push_vlan*>(action.conf);
     if (conf == nullptr) return lacks_configuration(action);
@@ -93,7 +93,7 @@ FlowResult<uint32_t> pushed_tag(const rte_flow_action& action) {
     return uint32_t{type} << 16;
 }
 
-/// What a header to put on has unless its item says otherwise.
+/// Sets what a header to push has unless its item says otherwise.
 void set_defaults(Layer& layer) {
     const auto unless_given = [&](uint16_t bit, uint16_t bits, uint64_t number) {
         if (!any_bit(layer.value, bit, bits)) set_bits(layer.value, bit, bits, number);
@@ -107,8 +107,8 @@ void set_defaults(Layer& layer) {
     if (layer.protocol == vxlan) unless_given(0, 8, kVniValid);
 }
 
-/// Adds a header, which the one before it announces. What the item of that one says itself stands:
-/// a UDP port of VXLAN that is not the usual one, the TPID of a tag.
+/// Adds a header, which the one before it announces. What the item of that one says explicitly is
+/// kept: an unusual UDP port of VXLAN, the TPID of a tag.
 bool append(Pattern& pattern, Protocol protocol) {
     const size_t at = pattern.layers().size() - 1;
     const LayerBytes given = pattern.last().value;
@@ -122,7 +122,7 @@ bool append(Pattern& pattern, Protocol protocol) {
     return true;
 }
 
-/// The headers that items stand for, one after the other, each announcing the next one.
+/// The headers that items describe, one after the other, each announcing the next one.
 FlowResult<std::vector<uint8_t>> header_of(const rte_flow_action& action,
                                            const rte_flow_item* items) {
     if (items == nullptr)
@@ -170,21 +170,21 @@ FlowResult<std::vector<uint8_t>> raw_header(const rte_flow_action& action) {
     return std::vector<uint8_t>(conf->data, conf->data + conf->size);
 }
 
-/// Ethernet with a VLAN tag at most, and nothing after it.
+/// Ethernet with at most one VLAN tag, and nothing after it.
 constexpr size_t kLongestL2 = RTE_ETHER_HDR_LEN + RTE_VLAN_HLEN;
 
-/// Whether a raw_decap names no more than an Ethernet header.
+/// Whether a raw_decap removes no more than an Ethernet header.
 bool takes_l2_off(const rte_flow_action& raw_decap) {
     const auto* const conf = static_cast<const rte_flow_action_raw_decap*>(raw_decap.conf);
     return conf != nullptr && conf->size != 0 && conf->size <= kLongestL2;
 }
 
-/// Whether it matters to this change which headers a packet has at that time.
+/// Whether this change depends on which headers a packet has at that point.
 bool concerns_headers(const Rewrite& rewrite) {
     return !is_metadata(rewrite.protocol) || (rewrite.from && !is_metadata(rewrite.from->protocol));
 }
 
-/// The tunnel that an action takes off by its name; raw_decap has none.
+/// The tunnel that an action removes by name; raw_decap names none.
 std::optional<Protocol> tunnel_named_by(const rte_flow_action& decap) {
     switch (decap.type) {
     case RTE_FLOW_ACTION_TYPE_VXLAN_DECAP: return vxlan;
@@ -216,7 +216,7 @@ HeadersNow EditReader::headers() const {
 
 FlowResult<void> EditReader::take(const rte_flow_action& action, FlowResult<Rewrite> rewrite) {
     if (!rewrite) return tl::unexpected(rewrite.error());
-    // With a header for received packets, a tunnel comes off: that is before the changes.
+    // A header for received packets implies removing a tunnel, which comes before the changes.
     if (egress_ && encap_ != nullptr && concerns_headers(*rewrite))
         return refuse(ENOTSUP, kAction, &action,
                       "action {}: the device changes and copies fields before it puts a header on: "
@@ -306,7 +306,7 @@ FlowResult<void> EditReader::push_vlan(const rte_flow_action& action) {
     return {};
 }
 
-/// Of the tag that was pushed; an id also of one that the packet has.
+/// Sets a field of the tag that was pushed; an id also of one that the packet has.
 FlowResult<void> EditReader::set_vlan(const rte_flow_action& action) {
     const bool of_id = action.type == RTE_FLOW_ACTION_TYPE_OF_SET_VLAN_VID;
     if (!edits_.push_vlan && !of_id)

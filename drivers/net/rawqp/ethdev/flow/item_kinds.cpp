@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// One entry in kItems for each item type. Their specs are headers as on the wire, for the most
-// part, so that a new item is a line here, and one with its fields in steering/protocol.cpp.
+// One entry in kItems for each item type. Most specs are headers as on the wire, so a new item
+// takes a line here and one with its fields in steering/protocol.cpp.
 #include "drivers/net/rawqp/ethdev/flow/item_kinds.hpp"
 
 #include "drivers/net/rawqp/ethdev/names.hpp"
@@ -61,7 +61,7 @@ constexpr ItemKind kItems[] = {
     {RTE_FLOW_ITEM_TYPE_MARK, Protocol::mark, {}},
 };
 
-/// By type, which row of kItems it has, counted from 1.
+/// The row in kItems of each type, counted from 1.
 constexpr auto kRowOf = [] {
     std::array<uint8_t, 128> rows{};
     for (size_t i = 0; i < std::size(kItems); ++i)
@@ -69,7 +69,7 @@ constexpr auto kRowOf = [] {
     return rows;
 }();
 
-/// Items that there is no row for, and what would work.
+/// Items without a row, and what would work instead.
 struct Refusal {
     rte_flow_item_type type;
     const char* why;
@@ -109,7 +109,8 @@ FlowResult<uint8_t> tag_index(const rte_flow_item& item) {
                   "item tag: index {}: the largest is {}", index, kTags - 1);
 }
 
-/// The register of marks has a bit more than the id: a packet without a mark is none with mark 0.
+/// The register of marks has one bit besides the id: a packet without a mark is not one with mark
+/// 0.
 LayerBytes metadata_bytes(const ItemKind& kind, const void* number, uint8_t index) {
     LayerBytes bytes{};
     const uint32_t marked = kind.protocol == Protocol::mark ? kMarked : 0;
@@ -129,7 +130,7 @@ LayerBytes any_mark() {
     return bytes;
 }
 
-/// A number of the CPU's order and its place in the layer; a tag's is in the spec.
+/// A number in CPU order and its place in the layer; for a tag, that place is in the spec.
 FlowResult<Asked> read_metadata(const ItemKind& kind, const rte_flow_item& item) {
     if (item.last != nullptr)
         return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ITEM_LAST, &item,

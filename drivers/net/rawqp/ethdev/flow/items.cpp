@@ -30,7 +30,7 @@ class Translator {
                                   Pattern::Follows why) const;
     void split_any_tag();
 
-    /// Each replaced by what `each` appends for it.
+    /// Replaces each pattern by what `each` appends for it.
     template <class Each> void replace(Each each) {
         const ShortList<Pattern> before = std::exchange(patterns_, {});
         for (const Pattern& pattern : before)
@@ -42,7 +42,7 @@ class Translator {
     ShortList<Pattern> patterns_;
     uint8_t number_ = 0;    ///< of the item at hand
     bool started_ = false;  ///< some item has been read
-    bool open_end_ = false; ///< item any: what follows is not known
+    bool open_end_ = false; ///< item any: what follows is unknown
 };
 
 bool is_tag(Protocol protocol) {
@@ -52,7 +52,7 @@ bool is_tag(Protocol protocol) {
 /// The place of the EtherType in a header that has one.
 uint16_t type_bit(Protocol protocol) { return protocol == Protocol::eth ? 96 : 16; }
 
-/// The TPID that the header's EtherType says, or 0.
+/// The TPID that the header's EtherType gives, or 0.
 uint16_t tag_type(const Layer& layer) {
     if (layer.protocol != Protocol::eth && !is_tag(layer.protocol)) return 0;
     const uint16_t bit = type_bit(layer.protocol);
@@ -61,8 +61,8 @@ uint16_t tag_type(const Layer& layer) {
     return whole && (type == RTE_ETHER_TYPE_VLAN || type == RTE_ETHER_TYPE_QINQ) ? type : 0;
 }
 
-/// The protocol of an item where it stands: the second VLAN tag and MPLS in tunnels have fields of
-/// their own in the device.
+/// The protocol of an item at its place: the second VLAN tag and MPLS in tunnels have their own
+/// fields in the device.
 Protocol placed(Protocol protocol, Protocol lower) {
     if (protocol == Protocol::vlan && is_tag(lower)) return Protocol::second_vlan;
     if (protocol == Protocol::mpls && lower == Protocol::udp) return Protocol::mpls_in_udp;
@@ -112,7 +112,7 @@ FlowResult<void> Translator::push(const ItemKind& kind, const rte_flow_item& ite
     auto why = Pattern::Follows::never;
     const auto refuses = [&](Pattern& pattern) {
         why = pattern.push(protocol);
-        // An inner Ethernet header may go without saying.
+        // An inner Ethernet header may be implied.
         if (why == Pattern::Follows::never && traits_of(pattern.last().protocol).tunnel)
             if (Pattern with_eth = pattern; with_eth.push(Protocol::eth) == Pattern::Follows::yes &&
                                             with_eth.push(protocol) == Pattern::Follows::yes) {
@@ -127,7 +127,8 @@ FlowResult<void> Translator::push(const ItemKind& kind, const rte_flow_item& ite
     return {};
 }
 
-/// The ranges start … end as values whose low bits do not matter: pairs of value and their number.
+/// The range start … end as values whose low bits do not matter: pairs of a value and the number of
+/// those bits.
 std::vector<std::pair<uint64_t, unsigned>> prefixes(uint64_t start, uint64_t end) {
     std::vector<std::pair<uint64_t, unsigned>> list;
     while (start <= end) {
@@ -186,7 +187,8 @@ FlowResult<void> Translator::fill(const rte_flow_item& item, Asked asked) {
                 any_bit(asked.last ^ asked.value, field.bit, field.bits))
                 ranges.push_back(&field);
 
-    // Fragments: of the offset and the bit for more of them, devices know whether all are zero.
+    // Fragments: of the offset and the more-fragments bit, devices only know whether all bits are
+    // zero.
     constexpr uint16_t kOffset = 50, kOffsetBits = 14, kOffsetField = 48;
     if (last() == Protocol::ipv4 && get_bits(asked.mask, kOffset, kOffsetBits) == 0x3fff) {
         const uint64_t from = get_bits(asked.value, kOffset, kOffsetBits);
@@ -218,8 +220,8 @@ FlowResult<void> Translator::fill(const rte_flow_item& item, Asked asked) {
     return {};
 }
 
-/// Tags that were asked for by the header before them alone become layers: devices find the
-/// EtherType after all tags.
+/// Tags that only the header before them asked for become layers: devices find the EtherType after
+/// all tags.
 FlowResult<void> Translator::close_l2(const rte_flow_item& item) {
     if (last() == Protocol::second_vlan && tag_type(patterns_.front().last()) != 0)
         return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ITEM, &item,
@@ -251,7 +253,7 @@ FlowResult<void> Translator::close_l2(const rte_flow_item& item) {
             if (!lower.demand(bit, 16, tpid)) continue;
             if (next.push(placed(Protocol::vlan, lower.protocol)) != Pattern::Follows::yes)
                 continue;
-            if (inner_type_known) { // has_vlan beside a type: that after the tag
+            if (inner_type_known) { // has_vlan along with a type: the one after the tag
                 or_bits(former.value, bit, 16, next.last().value, type_bit(Protocol::vlan));
                 or_bits(former.mask, bit, 16, next.last().mask, type_bit(Protocol::vlan));
             }
@@ -274,7 +276,7 @@ FlowResult<void> Translator::add_any(const rte_flow_item& item) {
     return {};
 }
 
-/// The fragment extension of IPv6: that there is one, and no field of it.
+/// The fragment extension of IPv6: matches its presence, but no field of it.
 FlowResult<void> Translator::add_fragment(const rte_flow_item& item) {
     if (last() != Protocol::ipv6)
         return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ITEM, &item,
@@ -295,7 +297,7 @@ FlowResult<void> Translator::add_fragment(const rte_flow_item& item) {
     return {};
 }
 
-/// In any place among headers; several tags have one layer.
+/// May be anywhere among the headers; several tags share one layer.
 FlowResult<void> Translator::add_metadata(const ItemKind& kind, const rte_flow_item& item) {
     const auto asked = read_item(kind, item);
     if (!asked) return tl::unexpected(asked.error());
@@ -325,7 +327,7 @@ FlowResult<void> Translator::add(const rte_flow_item& item, bool before_vlan) {
                       item_name(item.type));
     if (item.type == RTE_FLOW_ITEM_TYPE_IPV6_FRAG_EXT) return add_fragment(item);
     if (!kind) return tl::unexpected(kind.error());
-    // Of two tags the outer one may be of either kind.
+    // With two tags, the outer one may be of either kind.
     if (item.type == RTE_FLOW_ITEM_TYPE_VLAN && before_vlan && last() == Protocol::eth)
         replace([&](const Pattern& pattern) {
             for (const uint16_t tpid : {RTE_ETHER_TYPE_VLAN, RTE_ETHER_TYPE_QINQ})
@@ -340,7 +342,8 @@ FlowResult<void> Translator::add(const rte_flow_item& item, bool before_vlan) {
     return before_vlan ? FlowResult<void>{} : close_l2(item);
 }
 
-/// Verbs asks for a tag by its bits. "Any tag" is a tag with the CFI/DEI bit set, or not set.
+/// Verbs matches a tag by its bits. "Any tag" is a tag with the CFI/DEI bit set or one with it
+/// clear.
 void Translator::split_any_tag() {
     constexpr uint16_t kTciBits = 16, kDei = 3;
     const auto asks_for_any = [](const Pattern& pattern) {

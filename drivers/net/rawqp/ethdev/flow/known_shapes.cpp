@@ -9,7 +9,7 @@
 namespace rawqp {
 namespace {
 
-/// Bytes one after the other, as long as there is room.
+/// Writes bytes one after the other, as long as there is room.
 class Writer {
   public:
     explicit Writer(std::span<uint8_t> room) : room_(room) {}
@@ -27,7 +27,7 @@ class Writer {
     size_t used_ = 0;
 };
 
-/// Takes the bytes that a writer wrote, one after the other, and no others.
+/// Accepts the bytes that a writer wrote, one after the other, and no others.
 class Comparer {
   public:
     explicit Comparer(std::span<const uint8_t> written) : left_(written) {}
@@ -47,7 +47,7 @@ template <class To, class T> bool put(const T& value, To& to) {
     return to.put(&value, sizeof value);
 }
 
-/// An item whose fields are a header's, asked for by a mask, or no field of it.
+/// Puts an item that asks for fields of a header by a mask, or for no field of it.
 template <class To> bool put_item(const rte_flow_item& item, To& to) {
     if (!put(static_cast<uint16_t>(item.type), to)) return false;
     if (item.type == RTE_FLOW_ITEM_TYPE_VOID) return true;
@@ -60,7 +60,7 @@ template <class To> bool put_item(const rte_flow_item& item, To& to) {
            to.put(item.mask, traits_of(kind->protocol).bytes);
 }
 
-/// An action that is the same in all rules, or says where packets go or how they are marked.
+/// Puts an action that is the same in all rules, or says where packets go or how they are marked.
 template <class To> bool put_action(const rte_flow_action& action, To& to) {
     switch (action.type) {
     case RTE_FLOW_ACTION_TYPE_VOID:
@@ -72,8 +72,8 @@ template <class To> bool put_action(const rte_flow_action& action, To& to) {
     }
 }
 
-/// What a rule asks for without its values. False: it is nothing that templates are for, or `to`
-/// does not take it.
+/// Puts what a rule asks for without its values. False: templates do not serve it, or `to` does not
+/// take it.
 template <class To>
 bool put_shape(const rte_flow_attr& attr, const rte_flow_item* item, const rte_flow_action* action,
                To& to) {
@@ -108,7 +108,7 @@ KnownShape* KnownShapes::find(const rte_flow_attr& attr, const rte_flow_item* it
     return shapes_.front().get();
 }
 
-/// Refusals are none of the application's: the rule is translated as a whole then.
+/// Refusals are not shown to the application: the rule is then translated as a whole.
 FlowResult<void> FlowTable::Impl::make_template(const rte_flow_attr& attr,
                                                 const rte_flow_item* items,
                                                 const rte_flow_action* actions, KnownShape& shape) {
@@ -117,7 +117,7 @@ FlowResult<void> FlowTable::Impl::make_template(const rte_flow_attr& attr,
     of_pattern.egress = attr.egress;
     auto pattern = make_pattern_template(of_pattern, items);
     if (!pattern) return tl::unexpected(pattern.error());
-    std::vector<rte_flow_action> masks; // of nothing: rules give what they can
+    std::vector<rte_flow_action> masks; // of zeros: rules give what they can
     for (const rte_flow_action* action = actions; action->type != RTE_FLOW_ACTION_TYPE_END;)
         masks.push_back({action++->type, nullptr});
     auto made_actions = make_actions_template({}, actions, masks.data());
@@ -134,8 +134,8 @@ FlowResult<void> FlowTable::Impl::make_template(const rte_flow_attr& attr,
     return {};
 }
 
-/// What templates and their rules are refused for is not what the application is told: whether
-/// there is such a rule is up to the whole translation, but for what the device says.
+/// The application is not told why templates or their rules are refused: the whole translation
+/// decides about the rule, except for what the device says.
 [[gnu::always_inline]] inline std::optional<FlowResult<rte_flow*>>
 FlowTable::Impl::create_alike(const rte_flow_attr* attr, const rte_flow_item* items,
                               const rte_flow_action* actions) {
@@ -147,7 +147,7 @@ FlowTable::Impl::create_alike(const rte_flow_attr* attr, const rte_flow_item* it
     auto rule = fill(*shape->table, 0, items, 0, actions);
     if (!rule || !reserve_ports(**rule) || !place(**rule)) return std::nullopt;
     auto created = enter(std::move(*rule));
-    // By these values, another engine may have words for the rule, or none.
+    // With these values another engine may be able to express the rule, or none.
     if (!created && created.error().code == EOPNOTSUPP) return std::nullopt;
     return created;
 }

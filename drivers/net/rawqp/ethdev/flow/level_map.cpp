@@ -22,7 +22,7 @@ LevelMap::Need LevelMap::need(std::span<const RulePlace> places, PlaceTerms term
         return Sharing(place.priority, terms.apart ? place.turn : uint8_t{0});
     };
     std::set<uint32_t> priorities;
-    std::map<Sharing, size_t> ranked; // of those in use, places that share no level
+    std::map<Sharing, size_t> ranked; // of the places in use, those that share no level
     for (const auto& [place, used] : used_) {
         const bool becomes = terms.ranked && std::ranges::count(places, place) != 0;
         ranked[sharing(place)] += used.ranked.count != 0 || becomes ? 1 : 0;
@@ -43,7 +43,7 @@ LevelMap::Need LevelMap::need(std::span<const RulePlace> places, PlaceTerms term
     return {levels, priorities.size()};
 }
 
-/// The place that this one may share a level with: the nearest one in depth.
+/// The place that this one may share a level with: the one nearest in depth.
 LevelMap::Iterator LevelMap::neighbour(const RulePlace& place, bool apart) {
     Iterator nearest = used_.end();
     const auto distance = [&](Iterator at) { return std::abs(at->first.depth - place.depth); };
@@ -55,8 +55,8 @@ LevelMap::Iterator LevelMap::neighbour(const RulePlace& place, bool apart) {
     return nearest;
 }
 
-/// Has one place share the level of another one: that of the fewest rules to move, and of the least
-/// priority among these.
+/// Makes one place share the level of another one: the place with the fewest rules to move and,
+/// among these, of the least priority.
 Result<void> LevelMap::free_level(bool apart, uint16_t levels, const Moves& moves) {
     Iterator best = used_.end();
     for (Iterator at = used_.begin(); at != used_.end(); ++at) {
@@ -81,7 +81,7 @@ Result<void> LevelMap::shift(Iterator at, uint16_t level, const Moves& moves) {
 /// Moves the fewest places by one level, towards the nearest free one, the farthest of them first.
 Result<void> LevelMap::make_room(const RulePlace& place, uint16_t levels, const Moves& moves) {
     const Iterator next = used_.lower_bound(place);
-    Iterator last = next; // of those that follow each other without a gap
+    Iterator last = next; // of the places that follow each other without a gap
     uint16_t end = next == used_.end() ? levels : next->second.level;
     for (; last != used_.end() && last->second.level == end; ++last)
         ++end;
@@ -94,7 +94,7 @@ Result<void> LevelMap::make_room(const RulePlace& place, uint16_t levels, const 
         }
         return {};
     }
-    Iterator first = next; // what stands before moves up
+    Iterator first = next; // what comes before moves up
     uint16_t start = std::prev(next)->second.level;
     while (first != used_.begin() && std::prev(first)->second.level == start) {
         --first;
@@ -125,7 +125,7 @@ Result<PlaceRef> LevelMap::acquire(const RulePlace& place, PlaceTerms terms, uin
         if (auto room = make_room(place, levels, moves); !room)
             return tl::unexpected(std::move(room.error()));
     const auto [low, high] = bounds();
-    // Where it would stand if all before it were in use; towards the middle, if that is not free.
+    // Where it would be if all before it were in use; towards the middle, if that is not free.
     const uint64_t natural = uint64_t{place.priority} * 3 + place.depth;
     const auto level = natural >= uint64_t(low) && natural < uint64_t(high)
                            ? static_cast<int>(natural)

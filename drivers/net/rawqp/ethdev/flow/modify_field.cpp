@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Action modify_field: one line of kModifiable for each field that it knows.
+// Action modify_field: one line of kModifiable for each supported field.
 #include "drivers/net/rawqp/ethdev/flow/edit_targets.hpp"
 
 #include "drivers/net/rawqp/ethdev/names.hpp"
@@ -41,7 +41,7 @@ const ModifiableField* find_field(rte_flow_field_id id) {
     return field != std::end(kModifiable) ? field : nullptr;
 }
 
-/// Of metadata a number of the CPU's order, as in their items.
+/// For metadata, a number in CPU order, as in their items.
 size_t value_bytes(const EditTarget& field) {
     return is_metadata(field.protocol) ? sizeof(uint32_t) : (field.bits + 7u) / 8u;
 }
@@ -74,7 +74,7 @@ FlowResult<EditTarget> field_of(const HeadersNow& headers, const rte_flow_action
     return target;
 }
 
-/// So many bits of a field, from an offset on that counts from the lowest one.
+/// Part of a field: a number of bits from an offset, counted from the lowest bit.
 FlowResult<EditTarget> part_of(const rte_flow_action& action, const EditTarget& field,
                                uint32_t offset, uint32_t width, const char* role) {
     if (width == 0 || offset > field.bits || width > field.bits - offset)
@@ -105,7 +105,7 @@ FlowResult<Rewrite> read_copy(const HeadersNow& headers, const rte_flow_action& 
     return Rewrite{to->protocol, to->bit, to->bits, false, {}, {{from->protocol, from->bit}}};
 }
 
-/// A value has the form of the whole field, and of that the part that is at the same place.
+/// A value has the form of the whole field; the part at the same place is taken from it.
 FlowResult<Rewrite> read_value(const rte_flow_action& action, const EditTarget& field) {
     const auto& conf = *static_cast<const rte_flow_action_modify_field*>(action.conf);
     const auto part = part_of(action, field, conf.dst.offset, conf.width, "destination");

@@ -30,7 +30,7 @@ int isolate(rte_eth_dev* dev, int set, rte_flow_error* error) noexcept {
     return 0;
 }
 
-/// The operation that is this method of the port's rules, with the port locked.
+/// The operation that calls this method of the port's rules, with the port locked.
 template <auto Method> struct Locked;
 template <class Answer, class... Arguments, Answer (FlowTable::*Method)(Arguments...)>
 struct Locked<Method> {
@@ -46,7 +46,7 @@ template <class Handle>
 constexpr auto* kDestroyLocked =
     kLocked<static_cast<int (FlowTable::*)(Handle*, rte_flow_error*)>(&FlowTable::destroy)>;
 
-/// Indirect actions, and other actions for a rule.
+/// Indirect actions, and changing the actions of a rule.
 constexpr void add_action_ops(rte_flow_ops& ops) {
     ops.action_handle_create = kLocked<&FlowTable::share>;
     ops.action_handle_destroy = kLocked<&FlowTable::unshare>;
@@ -94,7 +94,7 @@ constexpr void add_template_ops(rte_flow_ops& ops) {
     ops.template_table_destroy = kDestroyLocked<rte_flow_template_table>;
 }
 
-/// An operation that there is not. Its last argument is where the reason is wanted.
+/// An operation that is not supported. Its last argument receives the reason.
 template <const char* kReason, class Operation> struct NotOffered;
 template <const char* kReason, class Answer, class... Arguments>
 struct NotOffered<kReason, Answer (*)(rte_eth_dev*, Arguments...)> {
@@ -112,7 +112,7 @@ constexpr char kNoIndex[] = "rules of a template table have no index: use rte_fl
 constexpr char kNoUpdate[] =
     "flow queues do not update the actions of rules: use rte_flow_actions_update";
 
-/// Queues of operations. Several threads may use one each: the port has one lock.
+/// Queues of operations. Several threads may each use one: the port has one lock.
 template <class Ops> constexpr void fill_async_ops(Ops& ops) {
     ops.async_create = [](rte_eth_dev* dev, uint32_t queue, const rte_flow_op_attr*,
                           rte_flow_template_table* table, const rte_flow_item* items,

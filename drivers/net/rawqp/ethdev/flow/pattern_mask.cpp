@@ -6,7 +6,7 @@ namespace rawqp {
 PatternMask::PatternMask(const Pattern& pattern) : headers_(pattern) {
     for (uint8_t number = 0; Layer & layer : headers_.layers()) {
         layer.value = {};
-        layer.item = Layer::kNone; // rules of others have the mask as well
+        layer.item = Layer::kNone; // other rules with other items share the mask
         for (size_t byte = 0; byte < layer.mask.size(); ++byte)
             if (layer.mask[byte] != 0) places_.push_back({number, static_cast<uint8_t>(byte)});
         ++number;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// From the words of an application to the rules of the device that stand for them.
+// From an application's request to the device rules that implement it.
 #include "drivers/net/rawqp/ethdev/flow/items.hpp"
 #include "drivers/net/rawqp/ethdev/flow/table_impl.hpp"
 #include "drivers/net/rawqp/ethdev/steering/group_table.hpp"
@@ -31,7 +31,7 @@ FlowResult<void> check_attributes(const rte_flow_attr* attr) {
     return {};
 }
 
-/// Metadata is what rules have set before, or the application for what it sends.
+/// Metadata is what earlier rules have set, or the application for what it sends.
 FlowResult<void> check_metadata(const Pattern& pattern, const RulePosition& position,
                                 const rte_flow_item* items) {
     for (const Layer& layer : pattern.all_metadata()) {
@@ -69,7 +69,7 @@ tl::unexpected<FlowError> same_class(const Pattern& pattern) {
 }
 } // namespace
 
-/// Of a rule that takes over from none: rather the other turn than a level more.
+/// For a rule that takes over from none: prefers the other turn to another level.
 uint8_t FlowTable::Impl::turn_in_use(uint32_t priority, TrafficClass traffic) const {
     return levels.uses(place_of(priority, traffic, 1)) &&
                    !levels.uses(place_of(priority, traffic, 0))
@@ -77,7 +77,7 @@ uint8_t FlowTable::Impl::turn_in_use(uint32_t priority, TrafficClass traffic) co
                : 0;
 }
 
-/// Where the rule that is replaced stands in the device, the new one needs the other turn.
+/// If the replaced rule is in the device, the new one needs the other turn.
 FlowResult<void> FlowTable::Impl::find_room(rte_flow& rule, const rte_flow* replaced) const {
     for (RulePart& part : rule.parts()) {
         const rte_flow* const known = rules.find(part);
@@ -96,7 +96,7 @@ FlowResult<void> FlowTable::Impl::find_room(rte_flow& rule, const rte_flow* repl
             parts, [&](const RulePart& each) { return each.matches_like(part); });
         if (same != parts.end()) part.turn = same->turn == 0;
     }
-    if (rule.one_level) { // by the part that leads to its table
+    if (rule.one_level) { // through the part that leads to its table
         uint8_t turn = 0;
         for (RulePart& part : Backwards(rule.parts())) {
             if (part.whole) turn = part.turn;
@@ -120,7 +120,7 @@ void FlowTable::Impl::add_parts(Plan& plan, const Pattern& pattern, const FlowAc
                               steering.qps().target(wanted.destination(split.hash_fields)), false,
                               nullptr});
     }
-    plan.parts.back().whole = true; // the classes of a pattern come before it
+    plan.parts.back().whole = true; // the classes of a pattern precede it
 }
 
 FlowResult<void> FlowTable::Impl::choose_engines(Plan& plan, const rte_flow_item* pattern) {
@@ -172,7 +172,7 @@ FlowResult<Plan> FlowTable::Impl::plan(const RulePosition& position,
     plan.age = wanted.shared_age;
     plan.counter = plan.age && !plan.counts ? plan.age->counter() : wanted.shared_counter;
     if (plan.count != nullptr && !plan.counter) {
-        // A rule that goes on counting goes on with what it has counted.
+        // A rule that keeps counting continues from its present count.
         const bool own = replaced != nullptr && replaced->counter && !replaced->counter->shared();
         plan.counter = own ? replaced->counter : steering.make_counter();
     }
@@ -271,7 +271,7 @@ tl::unexpected<FlowError> FlowTable::Impl::lacks_levels(const rte_flow& rule,
                                 : "");
 }
 
-/// An rss of several classes leaves levels for other priorities, where a table can tell its classes
+/// An rss of several classes leaves levels for other priorities if a table can tell its classes
 /// apart.
 FlowResult<void> FlowTable::Impl::choose_levels(Plan& plan, OwnedRule& rule,
                                                 const rte_flow_attr* attr,
@@ -297,7 +297,7 @@ bool FlowTable::Impl::put_at_one_level(Plan& plan) {
 
 FlowResult<OwnedRule> FlowTable::Impl::make_rule(Plan& plan, const rte_flow_attr* attr,
                                                  const rte_flow* replaced) {
-    plan.one_level = false; // as it may be of a rule that is replaced
+    plan.one_level = false; // it may come from a replaced rule
     OwnedRule rule(rte_flow::make(plan, masks));
     if (auto ok = find_room(*rule, replaced); !ok) return tl::unexpected(ok.error());
     if (auto ok = choose_levels(plan, rule, attr, replaced); !ok) return tl::unexpected(ok.error());

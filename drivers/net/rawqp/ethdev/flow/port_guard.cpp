@@ -30,7 +30,7 @@ Registry& registry() {
     return instance;
 }
 
-/// Takes ports for one rule, in the namespace where the thread is.
+/// Takes ports for one rule, in the thread's present namespace.
 class Taker {
   public:
     explicit Taker(uint64_t space) : lock_(registry().mutex), space_(space) {}
@@ -83,8 +83,8 @@ Result<void> Taker::take_one(const netdev::LocalPort& port) {
                 port.text(), netdev::holder_of(port));
 }
 
-/// All addresses at once, also those to come; or, where a socket of one of them is in the way, each
-/// of those that packets from outside can have: it may be loopback's.
+/// Takes all addresses at once, including future ones; or, where a socket on one of them is in the
+/// way, each address that packets from outside can have: that socket may be loopback's.
 Result<void> Taker::take_any(const netdev::LocalPort& port) {
     auto done = take(port);
     if (done || done.error().code != EADDRINUSE) return done;

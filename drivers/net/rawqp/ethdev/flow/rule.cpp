@@ -70,7 +70,7 @@ void RuleTerms::fill(SteeringRequest& request) const {
     request.tag = tag;
     request.sample = sample;
     request.meter = meter;
-    // What counts the copies is asked as the rule's, too.
+    // The counter of the copies is queried as the rule's, too.
     const bool of_copies = sample && sample->counter && !sample->counter->shared();
     request.counter = of_copies ? nullptr : counter;
 }
@@ -144,7 +144,7 @@ void rte_flow::hash() {
 
 namespace {
 
-/// What leads to a table goes before its entries.
+/// What leads to a table is removed before its entries.
 void destroy_parts(rte_flow& rule) {
     const auto parts = rule.parts();
     std::destroy(parts.rbegin(), parts.rend());

@@ -44,15 +44,15 @@ FlowTable::FlowTable(Steering& steering, RxQueueSet& queues)
 
 FlowTable::~FlowTable() = default;
 
-/// Of a rule that has its place.
+/// The level of a part of a rule that has its place.
 uint16_t FlowTable::Impl::level_of(const rte_flow& rule, const RulePart& part) {
     if (rule.has_levels()) return part.place.level();
     if (rule.group == 0) return static_cast<uint16_t>(rule.priority); // no classes are sent
     return GroupTable::place_of(rule.priority, depth_of(part.traffic), part.turn);
 }
 
-/// Gives the parts of a rule their levels, if it needs such. Others of its priority may come to
-/// share theirs meanwhile, also those that it has just got.
+/// Gives the parts of a rule their levels, if it needs any. In doing so, other places of its
+/// priority may come to share levels, including those it has just been given.
 Result<void> FlowTable::Impl::place(rte_flow& rule, bool apart) {
     if (!rule.has_levels()) return {};
     const uint16_t most = known_levels().flow_levels();
@@ -79,7 +79,7 @@ Result<void> FlowTable::Impl::place(rte_flow& rule, bool apart) {
     return done;
 }
 
-/// On a stopped port: the device may turn out to have fewer levels than was thought.
+/// On a stopped port: the device may turn out to have fewer levels than assumed.
 Result<void> FlowTable::Impl::place_again() {
     for (rte_flow* rule = rules.first(); rule != nullptr; rule = rule->after)
         for (RulePart& part : rule->parts()) {
@@ -102,8 +102,9 @@ template <class Each> void FlowTable::Impl::of_place(const RulePlace& place, Eac
         look_at(*rule);
 }
 
-/// Each rule stands at both levels for a moment, and its packets meet the upper one. All of them
-/// move or none: the map has one level for a place. What leads to a table goes before its entries.
+/// Each rule is at both levels for a moment, and its packets meet the upper one. Either all rules
+/// move or none: the map has one level per place. What leads to a table is removed before its
+/// entries.
 Result<void> FlowTable::Impl::install_anew(const RulePlace& place, uint16_t level) {
     std::vector<std::pair<RulePart*, SteeringRule>> moved;
     Result<void> done;
@@ -124,7 +125,7 @@ Result<void> FlowTable::Impl::install_anew(const RulePlace& place, uint16_t leve
 
 Result<void> FlowTable::Impl::merge(const RulePlace& from, const RulePlace& to) {
     if (auto done = install_anew(from, levels.level_of(to)); !done) return done;
-    std::vector<RulePart*> moved; // while any is there, so is the place
+    std::vector<RulePart*> moved; // while any is installed, so is the place
     of_place(from, [&](RulePart& part) { moved.push_back(&part); });
     for (RulePart* const part : moved) {
         part->place = levels.share(to);
@@ -133,11 +134,11 @@ Result<void> FlowTable::Impl::merge(const RulePlace& from, const RulePlace& to) 
     return {};
 }
 
-/// Asks the device, where that is possible, whether it takes every part of the rule.
+/// Asks the device, where possible, whether it takes every part of the rule.
 FlowResult<void> FlowTable::Impl::validate(rte_flow& rule) {
     if (!running && !rule.egress && !steering.levels()) return {}; // no Rx queue yet
     for (const RulePart& part : rule.parts()) {
-        // The highest level will do, where it is not known yet.
+        // The highest level will do where the level is not known yet.
         const uint16_t level = rule.has_levels() ? uint16_t{0} : level_of(rule, part);
         const auto accepted = steering.validate(request.of(part, level));
         request.let_go();
@@ -228,7 +229,7 @@ int FlowTable::destroy(rte_flow* flow, rte_flow_error* error) {
     return 0;
 }
 
-/// Unlike those of a single rule, handles are gone also where this fails: see rte_flow_flush.
+/// Unlike with a single rule, the handles are gone even if this fails: see rte_flow_flush.
 int FlowTable::flush(rte_flow_error* error) {
     impl_->rules.clear();
     const auto settled = impl_->settle();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Rules from templates, by queues of operations. An operation is done when it is asked for, and its
-// result waits for the application: nothing is in flight between them. What a rule costs beside the
-// device is its values, put into a copy of its recipe; no memory is allocated for it.
+// Rules from templates, through queues of operations. An operation is done when it is requested,
+// and its result waits for the application: nothing is in flight in between. Apart from the device,
+// a rule only costs writing its values into a copy of its recipe; no memory is allocated for it.
 #include "common/verbs/errno_text.hpp"
 #include "drivers/net/rawqp/ethdev/flow/table_impl.hpp"
 #include "drivers/net/rawqp/ethdev/names.hpp"
@@ -13,7 +13,7 @@ namespace {
 
 constexpr uint32_t kMostQueues = 64, kMostOperations = 65536;
 
-/// What stands at this place of a rule's list: its END, where it has less than the template.
+/// The entry at this place of a rule's list: its END, where it is shorter than the template's.
 template <class Entry> const Entry& entry_at(const Entry* list, size_t place) {
     for (const Entry* const wanted = list + place; list != wanted && list->type != 0;) // both END
         ++list;
@@ -22,11 +22,11 @@ template <class Entry> const Entry& entry_at(const Entry* list, size_t place) {
 
 } // namespace
 
-/// What a rule gives, beside terms.
+/// What a rule gives, besides its terms.
 struct FlowTable::Impl::Values {
     std::optional<uint16_t> queue;
-    const rte_flow_action* rss = nullptr; ///< its action, which the table's spread is from
-    bool chosen = false;                  ///< it names its types itself
+    const rte_flow_action* rss = nullptr; ///< its action, from which the table's spread was read
+    bool chosen = false;                  ///< it names its own types
     rte_flow_action_age age{};
 };
 
@@ -70,7 +70,7 @@ FlowResult<void> FlowTable::Impl::take_shared(const rte_flow_action& action,
     return {};
 }
 
-/// What the rule gives for actions of the template.
+/// Takes what the rule gives for actions of the template.
 FlowResult<void> FlowTable::Impl::take_values(rte_flow_template_table& table,
                                               const rte_flow_actions_template& from,
                                               const rte_flow_action* actions, RuleTerms& terms,
@@ -116,12 +116,12 @@ FlowResult<void> FlowTable::Impl::take_values(rte_flow_template_table& table,
     return {};
 }
 
-/// The slot's counter, and its age if the rule has one by it, from the beginning.
+/// Restarts the slot's counter, and its age if the rule has one that uses it.
 FlowResult<void> FlowTable::Impl::count_anew(rte_flow_template_table& table, const Recipe& recipe,
                                              const Values& values, rte_flow& rule) {
     if (!recipe.counts) return {};
     auto& [counter, used, age] = table.counters[table.slots->number_of(&rule)];
-    if (used) // what the former rule has still counted is not the next one's
+    if (used) // what the former rule counted last does not belong to the next one
         if (auto settled = settle(); !settled) return settled;
     if (used && !counter->renew())
         return refuse(errno, RTE_FLOW_ERROR_TYPE_UNSPECIFIED, nullptr,
@@ -135,7 +135,7 @@ FlowResult<void> FlowTable::Impl::count_anew(rte_flow_template_table& table, con
     return {};
 }
 
-/// To the queues that the rule gives, if it does.
+/// Directs it to the queues that the rule gives, if it gives any.
 FlowResult<void> FlowTable::Impl::lead(rte_flow& rule, rte_flow_template_table& table,
                                        const Values& values) {
     if (values.queue) {
@@ -157,7 +157,7 @@ FlowResult<void> FlowTable::Impl::lead(rte_flow& rule, rte_flow_template_table& 
     return refuse_types(*values.rss, rule.parts().back().pattern());
 }
 
-/// A rule with its values, of which the device knows nothing.
+/// A rule with its values, not yet in the device.
 FlowResult<OwnedRule> FlowTable::Impl::fill(rte_flow_template_table& table, size_t pattern,
                                             const rte_flow_item* items, size_t action,
                                             const rte_flow_action* actions) {
@@ -256,7 +256,7 @@ int FlowTable::configure(const rte_flow_port_attr& port,
                 error);
         made.emplace_back(size->size);
     }
-    // Somebody counts on each result: it tells when what came with the operation can be freed.
+    // Applications count on each result: it tells when what came with the operation can be freed.
     for (size_t number = 0; number < impl_->operations.size(); ++number)
         if (const size_t waiting = impl_->operations[number].waiting(); waiting != 0)
             return report({EBUSY, kWhere, nullptr,

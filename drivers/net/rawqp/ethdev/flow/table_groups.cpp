@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Which way the groups above 0 are served, see GroupWay. Software steering takes a rule in less
-// time, and has words for less. So it comes with the first template table of such a group, and goes
-// with the last one, or when something is asked for that commands alone have words for. The rules
-// that stand, among them those of group 0 that lead to groups, are made anew then.
+// How groups above 0 are served, see GroupWay. Software steering installs a rule faster but can
+// express less. So it comes with the first template table of such a group, and goes with the last
+// one, or when something is requested that only commands can express. The existing rules, including
+// those of group 0 that lead to groups, are then made anew.
 #include "drivers/net/rawqp/ethdev/flow/table_impl.hpp"
 #include "drivers/net/rawqp/log.hpp"
 
@@ -30,7 +30,7 @@ FlowResult<OwnedRule> FlowTable::Impl::make_anew(const rte_flow& rule) {
     return realize(plan, nullptr, &rule);
 }
 
-/// Each as if the others stayed.
+/// Checks each as if the others stayed.
 FlowResult<void> FlowTable::Impl::check_anew() {
     for (rte_flow* rule = rules.first(); rule != nullptr; rule = rule->after) {
         if (!of_groups(*rule)) continue;
@@ -48,8 +48,8 @@ FlowResult<void> FlowTable::Impl::check_anew() {
     return {};
 }
 
-/// Those of group 0 have levels, for which others may have to make room: each takes the place of
-/// the former one before the next is made.
+/// Jumps in group 0 have levels, for which others may have to make room: each replaces the former
+/// one before the next is made.
 FlowResult<void> FlowTable::Impl::make_jumps_anew(size_t& count) {
     const size_t most = std::exchange(count, 0);
     for (rte_flow* rule = rules.first(); rule != nullptr && count < most; rule = rule->after) {
@@ -62,8 +62,8 @@ FlowResult<void> FlowTable::Impl::make_jumps_anew(size_t& count) {
     return {};
 }
 
-/// While jumps are led from the former rules to the fresh ones, both stand, so that a packet meets
-/// one of them.
+/// While jumps are redirected from the former rules to the fresh ones, both are installed, so that
+/// a packet meets one of them.
 FlowResult<void> FlowTable::Impl::serve_groups_by(GroupWay way) {
     const GroupWay former = steering.way();
     steering.set_way(way);
@@ -98,7 +98,8 @@ FlowResult<void> FlowTable::Impl::serve_groups_by(GroupWay way) {
     return settle();
 }
 
-/// Of rules that come: a request that its engine is not in charge of is looked at again each time.
+/// For future rules: a request whose engine is not in charge of it would be examined again each
+/// time.
 void FlowTable::Impl::choose_engines(rte_flow_template_table& table) {
     for (Recipe& recipe : table.recipes)
         for (RulePart& part : recipe.model->parts()) {

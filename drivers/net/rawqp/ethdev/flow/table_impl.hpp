@@ -95,10 +95,11 @@ struct FlowTable::Impl {
     /// Called before the first table of such groups and after the last one. `to_come`: the
     /// attributes of the table to come, or null.
     void choose_way(const rte_flow_attr* to_come);
-    /// Of what software steering has refused, the answer of groups by commands, to which the rules
-    /// that stand would have to go: `trial` is run as if they were, and leaves nothing.
+    /// Whether groups by commands would take what software steering has refused, for which the
+    /// existing rules would have to move there: runs `trial`, which leaves nothing behind, as if
+    /// they had.
     template <class Trial> FlowResult<void> ask_commands(const FlowError& refused, Trial trial) {
-        constexpr std::array kLacks = {ENOTSUP, EINVAL, ENOSYS}; // as the device says it, too
+        constexpr std::array kLacks = {ENOTSUP, EINVAL, ENOSYS}; // also as the device says it
         if (steering.way() == GroupWay::commands || std::ranges::count(kLacks, refused.code) == 0)
             return tl::unexpected(refused);
         steering.set_way(GroupWay::commands);
@@ -107,7 +108,7 @@ struct FlowTable::Impl {
         steering.set_way(GroupWay::software);
         return answer;
     }
-    /// `attempt`; if groups by commands are what it needs, they are served so from then on.
+    /// Runs `attempt`; if it needs groups by commands, groups are served that way from then on.
     template <class Attempt, class Trial>
     auto in_either_way(Attempt attempt, Trial trial) -> decltype(attempt()) {
         auto done = attempt();
@@ -177,19 +178,21 @@ struct FlowTable::Impl {
     // known_shapes.cpp
     FlowResult<void> make_template(const rte_flow_attr& attr, const rte_flow_item* items,
                                    const rte_flow_action* actions, KnownShape& shape);
-    /// A rule by the template of earlier ones. Nothing: there is none, or it does not decide.
+    /// Makes a rule by the template of earlier ones. Nothing: there is no template, or it does not
+    /// decide.
     std::optional<FlowResult<rte_flow*>> create_alike(const rte_flow_attr* attr,
                                                       const rte_flow_item* items,
                                                       const rte_flow_action* actions);
 
   private:
-    /// Has a table tell the classes of a rule apart; false: no engine can.
+    /// Makes a table tell the classes of a rule apart; false: no engine can.
     bool put_at_one_level(Plan& plan);
     void add_parts(Plan& plan, const Pattern& pattern, const FlowActions& wanted, bool& hashed);
-    /// A counter of its own is the rule's as well, to be asked for.
+    /// A sample's own counter also becomes the rule's, to be queried.
     [[nodiscard]] SampleRef make_sample(const SampleActions& wanted, Plan& plan);
     [[nodiscard]] uint8_t turn_in_use(uint32_t priority, TrafficClass traffic) const;
-    /// Whether so many priorities find levels in all, this one among them. `apart`: see PlaceTerms.
+    /// Whether `spared` priorities in all find levels, this one among them. `apart`: see
+    /// PlaceTerms.
     [[nodiscard]] bool has_levels_for(const rte_flow& rule, bool apart, size_t spared) const;
     [[nodiscard]] tl::unexpected<FlowError> lacks_levels(const rte_flow& rule,
                                                          const rte_flow_attr* attr) const;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Changing rules that live: indirect actions, and new actions for a rule. What a rule does next is
-// in the device, in the other turn of its levels (see RulePlace), before what it did is taken out:
-// each packet meets one of them.
+// Changing live rules: indirect actions, and new actions for a rule. The new version is installed
+// in the other turn of the rule's levels (see RulePlace) before the old one is removed: each packet
+// meets one of them.
 #include "drivers/net/rawqp/ethdev/flow/table_impl.hpp"
 #include "drivers/net/rawqp/ethdev/names.hpp"
 
@@ -12,7 +12,7 @@ namespace rawqp {
 
 namespace {
 
-/// Those that come to `coming` leave it with this.
+/// Rules added to `coming` leave it when this goes.
 class ComingRules {
   public:
     explicit ComingRules(std::vector<rte_flow*>& rules) : rules_(rules), before_(rules.size()) {}
@@ -81,7 +81,7 @@ FlowResult<SharedActionRef> FlowTable::Impl::share(const rte_flow_indir_action_c
     }
 }
 
-/// The rule as it will be with other actions.
+/// Plans the rule as it will be with other actions.
 FlowResult<Plan> FlowTable::Impl::plan_again(const rte_flow& rule, const rte_flow_action* actions) {
     const std::vector<Pattern> patterns = rule.whole_patterns();
     const auto wanted = translate_actions(actions, scope(patterns.front(), rule));
@@ -92,8 +92,8 @@ FlowResult<Plan> FlowTable::Impl::plan_again(const rte_flow& rule, const rte_flo
     return planned;
 }
 
-/// Those of tables whose templates name the action, by what it does now: rules that are yet to come
-/// go there.
+/// Remakes the recipes of tables whose templates name the action, for what it does now: future
+/// rules will follow it.
 FlowResult<std::vector<std::pair<Recipe*, Recipe>>>
 FlowTable::Impl::recipes_anew(const SharedActionRef& action) {
     std::vector<std::pair<Recipe*, Recipe>> fresh;
@@ -140,7 +140,7 @@ FlowResult<void> FlowTable::Impl::update(const SharedActionRef& action,
         }
         static_cast<RuleTerms&>(*planned) = *rule; // its other actions stay
         for (PlannedPart& part : planned->parts) {
-            part.engine = nullptr; // it was found without those
+            part.engine = nullptr; // it was chosen without those
             if (!keys.insert(key_of(*planned, part.pattern)).second)
                 return refuse(EEXIST, RTE_FLOW_ERROR_TYPE_ACTION_CONF, &update,
                               "with these types two rules of one priority would both match {} with "
@@ -159,7 +159,7 @@ FlowResult<void> FlowTable::Impl::update(const SharedActionRef& action,
         std::swap(action->rss, (*next)->rss);
         action->action.conf = &action->rss->get();
     };
-    exchange(); // templates name the action itself
+    exchange(); // templates name the action itself, not its content
     auto recipes = recipes_anew(action);
     if (!recipes) {
         exchange();
@@ -197,7 +197,7 @@ FlowResult<void> FlowTable::Impl::update(rte_flow& rule, const rte_flow_action* 
     const CounterRef counter = rule.counter;
     if (counter) counter->note();
     rules.replace(rule, std::move(*fresh));
-    // Either may go on without the other one.
+    // Either may remain without the other.
     if (former && (former != rule.age || counter != rule.counter)) former->forget(*counter);
     watch_age(rule);
     return {};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Templates and tables of them, from their making to their end: recipes for the rules that
-// table_async.cpp makes, of which the device was asked, and all the memory that these take.
+// Templates and their tables, from creation to destruction: recipes for the rules that
+// table_async.cpp makes, which the device has accepted on trial, and all the memory that these
+// rules take.
 #include "common/verbs/errno_text.hpp"
 #include "drivers/net/rawqp/ethdev/flow/table_impl.hpp"
 
@@ -23,7 +24,7 @@ T* keep(std::vector<std::unique_ptr<T>>& list, FlowResult<std::unique_ptr<T>> ma
     return list.emplace_back(std::move(*made)).get();
 }
 
-/// Whether it is there, and may be used in a table with these attributes.
+/// Checks that the template exists and may be used in a table with these attributes.
 template <class T>
 FlowResult<void> check_template(std::vector<std::unique_ptr<T>>& list, const T* handle,
                                 const char* what, const char* one, const rte_flow_attr& table) {
@@ -54,7 +55,7 @@ FlowResult<Recipe> FlowTable::Impl::make_recipe(const rte_flow_attr& attributes,
     auto planned = outline(&attributes, pattern.items.entries(), actions.actions.entries());
     if (!planned) return tl::unexpected(planned.error());
     OwnedRule model(rte_flow::make(*planned, masks));
-    // How many levels there will be for its rules is not known yet.
+    // How many levels there will be for its rules is unknown as yet.
     if (model->has_levels() && model->ranked() && put_at_one_level(*planned))
         model.reset(rte_flow::make(*planned, masks));
     auto values = values_of(*planned, *model, pattern);
@@ -62,7 +63,7 @@ FlowResult<Recipe> FlowTable::Impl::make_recipe(const rte_flow_attr& attributes,
     return Recipe{std::move(model), std::move(*values)};
 }
 
-/// Counters for all rules that may come, as the trial of the recipe had one.
+/// Makes counters for all rules that may come, if the recipe's trial had one.
 FlowResult<void> FlowTable::Impl::count(rte_flow_template_table& table, Recipe& recipe,
                                         size_t rules) {
     table.counters.resize(rules);
@@ -77,7 +78,7 @@ FlowResult<void> FlowTable::Impl::count(rte_flow_template_table& table, Recipe& 
     return {};
 }
 
-/// What the trial of a recipe had for itself goes: its rules have counters of their own, or give
+/// Drops what the trial of a recipe had for itself: its rules have their own counters, or give
 /// counter and age.
 FlowResult<void> FlowTable::Impl::own_counters(rte_flow_template_table& table, Recipe& recipe,
                                                const rte_flow_actions_template& actions,

@@ -31,8 +31,8 @@ FlowResult<CopiedList<Entry>> copy(rte_flow_conv_op operation, const Entry* from
                   error.message != nullptr ? error.message : "an unknown item or action");
 }
 
-/// What rte_flow_conv leaves with the application: the header of a raw_encap, which may be gone
-/// when a table is made, and the value that a modify_field points to.
+/// Copies what rte_flow_conv leaves in the application's memory: the header of a raw_encap, which
+/// may be gone when a table is made, and the value that a modify_field points to.
 void copy_data(const rte_flow_action& copied, rte_flow_actions_template& made) {
     void* const conf = const_cast<void*>(copied.conf);
     if (conf == nullptr) return;
@@ -127,13 +127,13 @@ bool masks_something(const rte_flow_action& mask) {
         [](uint8_t byte) { return byte != 0; });
 }
 
-/// Whether a mask says that the template's configuration is that of all rules.
+/// Whether a mask says that the template's configuration holds for all rules.
 bool is_fixed(const rte_flow_action& action, const rte_flow_action& mask) {
     constexpr auto kSet = [](uint8_t byte) { return byte != 0; };
     switch (action.type) {
-    case RTE_FLOW_ACTION_TYPE_COUNT: return true; // its identifier is nothing to drivers
+    case RTE_FLOW_ACTION_TYPE_COUNT: return true; // its identifier means nothing to drivers
     case RTE_FLOW_ACTION_TYPE_INDIRECT: return mask.conf != nullptr;
-    case RTE_FLOW_ACTION_TYPE_AGE: { // its context may be each rule's
+    case RTE_FLOW_ACTION_TYPE_AGE: { // each rule may have its own context
         const auto* const conf = static_cast<const rte_flow_action_age*>(mask.conf);
         return conf != nullptr && conf->timeout != 0 && conf->context != nullptr;
     }
@@ -152,14 +152,15 @@ bool is_fixed(const rte_flow_action& action, const rte_flow_action& mask) {
 constexpr uint16_t kAnyQueue = 0;
 constexpr uint32_t kAnyMark = 0, kAnyGroup = UINT32_MAX, kShortest = 1;
 
-/// The types with which the device gets a rule for each class of packets, whose hash rules choose.
+/// The types with which the device gets a rule for each class of packets, so that rules can choose
+/// the hash.
 constexpr uint64_t kAllClasses = RTE_ETH_RSS_IP | RTE_ETH_RSS_TCP | RTE_ETH_RSS_UDP;
 
 template <class Conf> Conf copy_of(const void* conf) {
     return conf != nullptr ? *static_cast<const Conf*>(conf) : Conf{};
 }
 
-/// The template's part of a configuration, beside what rules give.
+/// The template's part of a configuration, next to what rules give.
 const rte_flow_action_rss* open_rss(const void* conf, const void* mask,
                                     rte_flow_actions_template& made) {
     made.rss_mask = copy_of<rte_flow_action_rss>(mask);
@@ -180,8 +181,8 @@ const rte_flow_action_age* open_age(const void* conf, const void* mask,
     return &made.age;
 }
 
-/// What stands in a template for an action that rules give: its type is that of the mask, for an
-/// indirect one has its real one there. `conf`: its configuration, in the template's memory.
+/// The template's placeholder for an action that rules give: its type is the mask's, as an indirect
+/// action has its real type there. `conf`: its configuration, in the template's memory.
 FlowResult<rte_flow_action> stand_in(const rte_flow_action& action, const rte_flow_action& mask,
                                      const void* conf, rte_flow_actions_template& made) {
     switch (action.type) {
@@ -240,7 +241,7 @@ make_pattern_template(const rte_flow_pattern_template_attr& attributes,
             next = next_item(next);
             if (auto ok = check_item(list->entries()[i], *next, items[i]); !ok)
                 return tl::unexpected(ok.error());
-        } while (next->type == RTE_FLOW_ITEM_TYPE_GRE_KEY); // what follows it, GRE says
+        } while (next->type == RTE_FLOW_ITEM_TYPE_GRE_KEY); // GRE says what follows it
     }
     const auto is_tag = [](const rte_flow_item& item) {
         return item.type == RTE_FLOW_ITEM_TYPE_TAG;
