@@ -6,7 +6,7 @@
 #include <algorithm>
 
 /// For Option::transform(): a number from `least` to `most`, decimal also where it begins with
-/// zeros. CLI11 by itself takes 010 for 8 and refuses 08.
+/// zeros. CLI11 by itself reads 010 as 8 and refuses 08.
 template <class Number> [[nodiscard]] CLI::Validator decimal(Number least, Number most) {
     const CLI::Range range(least, most);
     return CLI::Validator(

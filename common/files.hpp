@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Files and folders as the kernel's are read: by plain C calls, one open at a time, nothing kept.
+// Files and folders, read in the way that suits the kernel's: with plain C calls, one open at a
+// time, nothing kept.
 #pragma once
 
 #include <optional>
@@ -11,7 +12,7 @@ namespace files {
 /// Names in a folder, sorted; numbers sort as numbers. Empty when it cannot be read.
 [[nodiscard]] std::vector<std::string> entries(const std::string& path);
 
-/// All of a file; nothing when it cannot be read.
+/// A whole file; nothing when it cannot be read.
 [[nodiscard]] std::optional<std::string> contents(const std::string& path);
 
 /// First line of a file without the blanks at its end; empty when it cannot be read.
@@ -19,7 +20,7 @@ namespace files {
 
 [[nodiscard]] bool exists(const std::string& path);
 
-/// What a symbolic link names, as it is written there; empty when it is none.
+/// The target of a symbolic link, as written there; empty if it is not a link.
 [[nodiscard]] std::string link_target(const std::string& path);
 
 /// What follows the last slash.

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Cache lines that are fetched ahead of use, when the device has touched them last.
+// Prefetching of cache lines that the device touched last.
 #pragma once
 
 #include <cstddef>
 
 inline constexpr size_t kLineBytes = 64;
 
-/// Fetches a line that will be stored into. To load it first would take two turns, one for a shared
-/// copy and one to make it our own. The address may be any, null as well.
+/// Prefetches a line for writing. Loading it first would take two round trips, one for a shared
+/// copy and one for ownership. Any address will do, including null.
 inline void claim_line(const void* line) {
 #if defined(__x86_64__)
-    // __builtin_prefetch says this only on CPUs that -march promises it of. Older ones skip it.
+    // __builtin_prefetch emits this only if -march promises that CPUs have it. Older ones skip it.
     asm volatile("prefetchw (%0)" : : "r"(line));
 #else
     __builtin_prefetch(line, 1);
 #endif
 }
 
-/// Those of so many bytes, from a line's first one on: to be read, or stored into.
+/// Prefetches the lines of `bytes` bytes, from a line's first byte on, for reading or writing.
 inline void fetch_lines(const std::byte* first, size_t bytes) {
     for (size_t at = 0; at < bytes; at += kLineBytes)
         __builtin_prefetch(first + at);

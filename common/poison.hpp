@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Memory of a pool that is nobody's for now: in builds with AddressSanitizer, who touches it is
-// reported. Costs nothing in others.
+// Memory of a pool that nobody owns at present: builds with AddressSanitizer report any access to
+// it. Costs nothing in others.
 #pragma once
 
 #include <cstddef>

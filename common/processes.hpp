@@ -13,7 +13,8 @@ struct Process {
     [[nodiscard]] std::string text() const { return name + " (pid " + pid + ")"; }
 };
 
-/// Those that have a file open, by what the links of /proc/PID/fd say: "/dev/null", "socket:[12]".
+/// Those that have a file open, named as the links in /proc/PID/fd name it: "/dev/null",
+/// "socket:[12]".
 [[nodiscard]] std::vector<Process> with_open(const std::string& file,
                                              const std::string& proc = "/proc");
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Whom the checks are about, and what they have learned on their way.
+// What the checks are about, and what they have learned on the way.
 #pragma once
 
 #include "common/diagnosis/host.hpp"
@@ -11,7 +11,8 @@
 
 namespace diagnosis {
 
-/// What the checks of a device make on it, each for those after it. Members go in reverse.
+/// The objects that the checks of a device make on it, each for the later ones. Destroyed in
+/// reverse order.
 struct Trial {
     verbs::Context context;
     ibv_device_attr_ex attributes{};
@@ -25,27 +26,27 @@ struct Trial {
 struct Case {
     Host host;
 
-    // Asked for; all may be left empty.
+    // Given by the caller; all may be left empty.
     std::string device; ///< RDMA device; else that of `iface`, else the first one
     std::string iface;
     uint8_t port = 1;          ///< of the RDMA device, from 1
-    std::string program;       ///< the DPDK program that is to use the device
+    std::string program;       ///< the DPDK program that will use the device
     std::string plugin;        ///< the driver's file; empty: that in `plugin_folder`
-    std::string plugin_folder; ///< where the DPDK in use looks for drivers; empty: not known
-    std::string devargs;       ///< device arguments to be looked at
+    std::string plugin_folder; ///< where the DPDK in use looks for drivers; empty: unknown
+    std::string devargs;       ///< device arguments to check
     verbs::LibraryNames libraries;
 
     /// Ports of running DPDK programs: "0000:ca:00.0 (pid 7)".
     std::vector<std::string> dpdk_ports;
 
-    // Learned; whoever knows already may fill it in.
+    // Learned by the checks; a caller that already knows may fill it in.
     std::optional<verbs::Api> api;
     std::string node;   ///< "/dev/infiniband/uverbs0"
-    int open_error = 0; ///< errno with which the node could not be opened
+    int open_error = 0; ///< errno from opening the node
     std::string netdev;
     Trial trial;
 
-    /// A folder of sysfs that says more of the device: "/sys/class/infiniband/mlx5_0/WHAT".
+    /// A folder of sysfs that says more about the device: "/sys/class/infiniband/mlx5_0/WHAT".
     [[nodiscard]] std::string of_device(std::string_view what) const {
         return fmt::format("/sys/class/infiniband/{}/{}", device, what);
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The chain from a NIC to packets: one check for each link, in an order in which a link stands
-// after those that it hangs on. rawqp-doctor walks all of it, the driver looks at some links when a
+// The chain from a NIC to packets: one check for each link, ordered so that a link comes after
+// those that it depends on. rawqp-doctor walks the whole chain; the driver checks some links when a
 // probe has failed.
 #pragma once
 
@@ -20,12 +20,13 @@ struct Check {
     std::string_view id;
     std::string_view about;
     Verdict (*look)(Case&);
-    std::array<std::string_view, 3> needs{}; ///< ids: with one of these broken it is not looked at
+    std::array<std::string_view, 3>
+        needs{}; ///< ids: if one of these is broken, the link is not checked
 };
 
 [[nodiscard]] std::span<const Check> chain();
 
-/// Looks at every link. A link is skipped when one that it needs is broken or was skipped. Calls
+/// Checks every link. A link is skipped if one that it needs is broken or was skipped. Calls
 /// `report` for each finding as it is made. One thread.
 std::vector<Finding> examine(Case& subject,
                              const std::function<void(const Finding&)>& report = nullptr);

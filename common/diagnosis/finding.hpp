@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What is known of one link of the chain from a NIC to a port of the driver.
+// What is known about one link of the chain from a NIC to a port of the driver.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,10 @@ namespace diagnosis {
 
 enum class State : uint8_t {
     ok,
-    warning, ///< a port works, but less, or less safely, than it could
+    warning, ///< a port works, but less well or less safely than it could
     broken,
     unknown, ///< it cannot be seen from here
-    skipped, ///< a link that it hangs on is broken
+    skipped, ///< a link that it depends on is broken
 };
 
 [[nodiscard]] const char* name_of(State state);
@@ -23,8 +23,8 @@ enum class State : uint8_t {
 struct Verdict {
     State state = State::unknown;
     std::string evidence; ///< what was seen
-    std::string cause;    ///< broken or warning: what that means. skipped: on account of which link
-    std::string remedy;   ///< the command that mends it, or what to do
+    std::string cause;    ///< broken or warning: what that means. skipped: because of which link
+    std::string remedy;   ///< the command that fixes it, or what to do
 
     [[nodiscard]] static Verdict ok(std::string evidence) {
         return {State::ok, std::move(evidence), {}, {}};
@@ -45,7 +45,7 @@ struct Verdict {
 };
 
 struct Finding {
-    std::string_view id;    ///< "uverbs-node": stays as it is from release to release
+    std::string_view id;    ///< "uverbs-node": stays the same from release to release
     std::string_view about; ///< "device node and its permissions"
     Verdict verdict;
 };

@@ -34,7 +34,7 @@ class Host {
     [[nodiscard]] std::vector<std::string> list(std::string_view path) const {
         return files::entries(at(path));
     }
-    /// Last part of the name that a link points to; empty when it is none.
+    /// Last part of the name that a link points to; empty if it is not a link.
     [[nodiscard]] std::string link_name(std::string_view path) const {
         return files::base_name(files::link_target(at(path)));
     }
@@ -45,9 +45,9 @@ class Host {
     [[nodiscard]] bool capable(unsigned capability) const;
     /// RLIMIT_MEMLOCK of this process in bytes, the soft limit; nothing: unlimited.
     [[nodiscard]] std::optional<uint64_t> locked_memory_limit() const;
-    /// Bytes that this process has pinned for devices, which count against that.
+    /// Bytes that this process has pinned for devices, which count against that limit.
     [[nodiscard]] uint64_t pinned_memory() const;
-    /// Whether this process lives in a user namespace of its own.
+    /// Whether this process is in its own user namespace, not the initial one.
     [[nodiscard]] bool in_user_namespace() const;
     [[nodiscard]] bool in_container() const;
 

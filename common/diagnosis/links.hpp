@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// One function for each link of the chain; chain() says in which order, and what needs what.
+// One function for each link of the chain; chain() gives their order and what each needs.
 #pragma once
 
 #include "common/diagnosis/case.hpp"

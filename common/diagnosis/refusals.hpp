@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the answers of a device mean, for whoever has asked it: the doctor on trial, the driver when
-// a port is probed.
+// What a device's refusals mean, for whoever made the request: the doctor in a trial, the driver
+// when a port is probed.
 #pragma once
 
 #include "common/diagnosis/finding.hpp"
@@ -9,7 +9,7 @@
 
 namespace diagnosis {
 
-/// A verbs call failed with `error`. `cause`: what that is for the driver.
+/// A verbs call failed with `error`. `cause`: what that means for the driver.
 [[nodiscard]] Verdict refused(const std::string& call, int error, verbs::Attempt attempt,
                               const std::string& cause);
 
@@ -18,7 +18,7 @@ namespace diagnosis {
 [[nodiscard]] Verdict no_work_queues(const std::string& device);
 [[nodiscard]] Verdict no_raw_packets(const std::string& device, int error);
 
-/// ibv_reg_mr failed with `error`: whether the limit of this process is why, in bytes.
+/// ibv_reg_mr of `bytes` failed with `error`: says whether this process's limit is the reason.
 [[nodiscard]] Verdict not_registered(const Host& host, uint64_t bytes, int error,
                                      const std::string& cause);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Access to ASO objects (advanced steering operations) by send WQEs, and flow meters, which are
-// such objects. After the control segment, whose immediate is the object's number, come an ASO
-// control segment and, to write, 64 bytes of data.
+// Access to ASO objects (advanced steering operations) through send WQEs, and flow meters, which
+// are such objects. After the control segment, whose immediate is the object's number, come an ASO
+// control segment and, for writes, 64 bytes of data.
 //
 // Sources: Linux, drivers/net/ethernet/mellanox/mlx5/core/lib/aso.h (segments, operators), en/tc/
 // meter.c (masks), <linux/mlx5/mlx5_ifc.h> (flow_meter_parameters, MLX5_FLOW_METER_*); DPDK,
@@ -27,12 +27,13 @@ struct WqeAsoCtrlSeg {
     be32 condition0_data, condition0_mask;
     be32 condition1_data, condition1_mask;
     be64 bitwise_data;
-    be64 data_mask; ///< bytewise: the highest bit is the first byte
+    be64 data_mask; ///< bytewise: the highest bit stands for the first byte
 };
 static_assert(sizeof(WqeAsoCtrlSeg) == 48);
 static_assert(offsetof(WqeAsoCtrlSeg, operators) == 13 && offsetof(WqeAsoCtrlSeg, data_mask) == 40);
 inline constexpr uint32_t kAsoRead = 1;
-inline constexpr uint8_t kAsoBytewise = 1u << 6; ///< of the data's bytes, those of the mask
+inline constexpr uint8_t kAsoBytewise =
+    1u << 6; ///< writes those bytes of the data that the mask selects
 inline constexpr uint8_t kAsoModeMask = 3u << 6;
 inline constexpr uint8_t kAsoOr = 1u << 6;
 inline constexpr uint8_t kAsoAlwaysFalse = 0, kAsoAlwaysTrue = 1;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Writes of what steering entries refer to, by WQEs of opcode flow_table_access. Of these there is
-// one kind here: arguments of header edits. After the control segment, whose immediate is the
-// number of the argument, come a segment without meaning, and the data.
+// Writes of what steering entries refer to, through WQEs of opcode flow_table_access. There is one
+// kind here: arguments of header edits. After the control segment, whose immediate is the number of
+// the argument, come a segment without meaning and the data.
 //
 // Source: rdma-core, providers/mlx5/wqe.h (mlx5_wqe_flow_update_ctrl_seg,
 // mlx5_wqe_header_modify_argument_update_seg) and dr_send.c.

@@ -33,7 +33,7 @@ enum class WqeOpcode : uint8_t {
     tso = 0x0e,
     wait = 0x0f, ///< holds the queue up (wait.hpp)
     rdma_read = 0x10,
-    send_enable = 0x17,       ///< lets another queue go on (wait.hpp)
+    send_enable = 0x17,       ///< lets another queue proceed (wait.hpp)
     flow_table_access = 0x2c, ///< writes what steering entries refer to (flow_table_access.hpp)
     access_aso = 0x2d,        ///< reads and writes an ASO object (aso.hpp)
     enhanced_mpw = 0x29,      ///< eMPW: one Ethernet segment, then one data segment per packet
@@ -47,7 +47,7 @@ struct WqeCtrlSeg {
     uint8_t signature;
     uint8_t reserved[2];
     uint8_t fm_ce_se; ///< bits 3:2 = when to report completion (kCqUpdate)
-    be32 imm;         ///< or what else the opcode is about: an object's number
+    be32 imm;         ///< or what else the opcode refers to: an object's number
 };
 static_assert(sizeof(WqeCtrlSeg) == 16);
 inline constexpr uint8_t kCqUpdate = 0x08;     ///< MLX5_WQE_CTRL_CQ_UPDATE: always write a CQE
@@ -121,8 +121,8 @@ enum class CqeOpcode : uint8_t {
 enum class CqeL3 : uint8_t { none = 0, ipv6 = 1, ipv4 = 2 };
 enum class CqeL4 : uint8_t { none = 0, tcp_no_ack = 1, udp = 2, tcp_ack = 3, tcp_ack_data = 4 };
 
-/// What a completion of several TCP segments (LRO) tells; their headers in memory are the first
-/// one's. `check_sum` is that of the payload then.
+/// What a completion of several TCP segments (LRO) tells; the headers in memory are the first
+/// segment's. `check_sum` is then that of the payload.
 struct CqeLro {
     uint8_t tcppsh_abort_dupack; ///< kLroPush
     uint8_t min_ttl;
@@ -134,7 +134,7 @@ inline constexpr uint8_t kLroPush = 1u << 6; ///< the last segment has PSH
 
 /// Completion of a send or a receive (mlx5_cqe64).
 struct Cqe {
-    uint8_t packet_info; ///< kTunnelled, kOuterIpv6; headers below are then those of the inside
+    uint8_t packet_info; ///< kTunnelled, kOuterIpv6; headers below are then the inner ones
     uint8_t reserved0;
     be16 wqe_id; ///< striding RQ: index of the WQE
     CqeLro lro;
@@ -165,7 +165,7 @@ static_assert(offsetof(Cqe, srqn_uidx) == 32 && offsetof(Cqe, byte_count) == 44)
 static_assert(offsetof(Cqe, timestamp) == 48 && offsetof(Cqe, sop_drop_qpn) == 56);
 static_assert(offsetof(Cqe, wqe_counter) == 60 && offsetof(Cqe, op_own) == 63);
 inline constexpr uint8_t kTunnelled = 1u << 0; ///< only where the TIR looks into tunnels
-inline constexpr uint8_t kOuterIpv6 = 1u << 1; ///< of a tunnel; else IPv4
+inline constexpr uint8_t kOuterIpv6 = 1u << 1; ///< of a tunnel's outer header; else IPv4
 inline constexpr uint8_t kL2Ok = 1u << 0;
 inline constexpr uint8_t kL3Ok = 1u << 1; ///< IPv4: header checksum right; in a tunnel both
 inline constexpr uint8_t kL4Ok = 1u << 2; ///< TCP/UDP checksum right (or UDP without one); likewise

@@ -12,9 +12,9 @@
 
 namespace net {
 
-// Sums below are those of words as they stand in memory, of any width: as 2^16 = 1 modulo 0xffff,
-// all widths give the same one's complement sum. They are added with the carry of the upper end,
-// and swapped once, when they are folded.
+// Sums below are of words as they are in memory, of any width: as 2^16 = 1 modulo 0xffff, all
+// widths give the same one's complement sum. They are added with end-around carry and swapped once,
+// when they are folded.
 
 [[nodiscard]] inline uint64_t add_sums(uint64_t one, uint64_t other) {
     const uint64_t sum = one + other;
@@ -32,7 +32,7 @@ namespace detail {
 
 } // namespace detail
 
-/// Of these bytes, which begin at an even position.
+/// The sum of these bytes, which begin at an even position.
 [[nodiscard]] inline uint64_t sum_bytes(const std::byte* bytes, size_t length) {
     constexpr size_t kWord = sizeof(uint64_t), kShort = 128;
     if (length > kShort) return detail::sum_long(bytes, length);
@@ -41,15 +41,15 @@ namespace detail {
     for (; length >= kWord; length -= kWord, bytes += kWord)
         sum = add_sums(sum, detail::load_word(bytes));
     if (length == 0) return sum;
-    if (has_words) // the last word, without those of its bytes that are summed already
+    if (has_words) // the last word, without those of its bytes that were already summed
         return add_sums(sum, detail::load_word(bytes + length - kWord) >> (8 * (kWord - length)));
     uint64_t rest = 0; // zeros after the last byte do not change the sum
     std::memcpy(&rest, bytes, length);
     return rest;
 }
 
-/// To 16 bits, in network byte order. Added to itself with its halves exchanged, a sum has in its
-/// upper half what both halves come to, with the lower half's carry.
+/// Folds to 16 bits, in network byte order. A sum added to itself with its halves exchanged has in
+/// its upper half the total of both halves, including the lower half's carry.
 [[nodiscard]] constexpr uint16_t fold_sum(uint64_t sum) {
     const auto half = static_cast<uint32_t>((sum + std::rotl(sum, 32)) >> 32);
     return static_cast<uint16_t>((half + std::rotl(half, 16)) >> 16);
@@ -74,11 +74,11 @@ class ChecksumSum {
     /// A 16-bit word in host order. Only at an even position.
     void add_word(uint16_t word) { sum_ = add_sums(sum_, to_be(word)); }
 
-    /// The sum, folded to 16 bits, host order. 0xffff when it covers a right checksum field.
+    /// The sum, folded to 16 bits, host order. 0xffff when it covers a correct checksum field.
     [[nodiscard]] uint16_t fold() const { return to_be(fold_sum(sum_)); }
-    /// The complement: what belongs into a checksum field (host order).
+    /// The complement, which goes into a checksum field (host order).
     [[nodiscard]] uint16_t checksum() const { return static_cast<uint16_t>(~fold()); }
-    /// The same where zero would mean that there is none, as in UDP: the other zero.
+    /// The same where zero would mean no checksum, as in UDP: gives the other zero.
     [[nodiscard]] uint16_t checksum_not_zero() const {
         const uint16_t sum = checksum();
         return sum != 0 ? sum : uint16_t{0xffff};

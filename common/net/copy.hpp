@@ -8,9 +8,9 @@
 
 namespace net {
 
-/// Copies `bytes` bytes between places that do not overlap. What is as long as a short packet goes
-/// through registers, its beginning and its end, which may meet: a call of memcpy() takes longer to
-/// find out how to do it than to do it.
+/// Copies `bytes` bytes between places that do not overlap. Lengths of short packets go through
+/// registers, the beginning and the end, which may overlap: memcpy() takes longer to decide how to
+/// copy than to copy.
 inline void copy_packet(std::byte* to, const std::byte* from, uint32_t bytes) {
     constexpr uint32_t kHalf = 32;
     struct Half {

@@ -23,7 +23,7 @@ template <class T> [[nodiscard]] constexpr T to_be(T value) {
 }
 
 /// A field stored in big-endian order: reads and writes in host order, `raw` is the stored bits.
-/// Trivially copyable and of exactly sizeof(T), so it may stand in format structs.
+/// Trivially copyable and of exactly sizeof(T), so it may be a member of format structs.
 template <class T> struct Be {
     T raw;
 

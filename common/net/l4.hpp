@@ -7,8 +7,8 @@
 
 namespace net {
 
-/// Bytes that the checksum of a UDP header covers, after which the packet has `bytes` bytes, those
-/// of the header among them; 0 when the lengths contradict each other.
+/// Bytes that the checksum of a UDP header covers, if the packet has `bytes` bytes from that header
+/// on; 0 when the lengths contradict each other.
 [[nodiscard]] inline uint32_t udp_bytes(const std::byte* udp, uint32_t bytes) {
     const uint32_t length = load_be<uint16_t>(udp + 4);
     return length >= 8 && length <= bytes ? length : 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Where the headers of an Ethernet frame are, and what they say.
+// Finds the headers of an Ethernet frame, and what they say.
 #pragma once
 
 #include <cstddef>
@@ -32,7 +32,7 @@ enum TcpFlag : uint8_t {
     kTcpCwr = 0x80
 };
 
-/// How many bytes of a frame's beginning parse() wants to see to recognise everything it can.
+/// How many bytes of a frame's beginning parse() needs to recognise everything it can.
 inline constexpr uint32_t kParseBytes = 256;
 
 /// Offsets count from the start of the frame; 0 means absent.
@@ -57,7 +57,7 @@ struct Headers {
     bool fragment = false;   ///< any fragment, also the first
     bool length_ok = false;  ///< the IP length covers the headers and fits into the frame
     uint32_t flow_label = 0; ///< IPv6
-    uint32_t ip_bytes = 0;   ///< IP header and payload as the IP header says
+    uint32_t ip_bytes = 0;   ///< IP header and payload, according to the IP header
     uint32_t vni = 0;        ///< of VXLAN, 24 bits
 
     /// After the TCP or UDP header, which is there.
@@ -67,7 +67,7 @@ struct Headers {
 /// `head` is the beginning of the frame (all of it, or kParseBytes and more), `frame_bytes` its
 /// full length. Never reads beyond `head`; headers that it cuts off are absent.
 [[nodiscard]] Headers parse(std::span<const std::byte> head, uint32_t frame_bytes);
-/// The headers inside the tunnel that `outer` has found; outer.inner is not 0.
+/// The headers inside the tunnel found in `outer`; outer.inner is not 0.
 [[nodiscard]] Headers parse_inner(std::span<const std::byte> head, uint32_t frame_bytes,
                                   const Headers& outer);
 

@@ -22,8 +22,8 @@ class Toeplitz {
   public:
     explicit Toeplitz(const RssKey& key);
 
-    /// `input`: addresses and ports as they stand in the packet, in the order source address,
-    /// destination address, source port, destination port; absent fields are left out.
+    /// `input`: addresses and ports as in the packet, in the order source address, destination
+    /// address, source port, destination port; absent fields are left out.
     [[nodiscard]] uint32_t hash(std::span<const uint8_t> input) const {
         uint32_t hash = 0;
         for (size_t i = 0; i < input.size(); i++)

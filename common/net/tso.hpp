@@ -6,17 +6,17 @@
 
 namespace net {
 
-/// The headers of a TCP message, which each of its segments begins with.
+/// The headers of a TCP message, with which each of its segments begins.
 class TsoHeader {
   public:
     TsoHeader() = default;
-    /// `header` is all of them, and must stay; `outer` tells where they are, `tcp` the same of what
-    /// the tunnel in `outer` carries, or, without a tunnel, of the same frame.
+    /// `header` is all of them and must outlive this object; `outer` tells where they are, `tcp`
+    /// the same for what the tunnel in `outer` carries or, without a tunnel, for the same frame.
     TsoHeader(std::span<const std::byte> header, const Headers& outer, const Headers& tcp)
         : header_(header), outer_(outer), tcp_(tcp) {}
 
     [[nodiscard]] uint32_t bytes() const { return static_cast<uint32_t>(header_.size()); }
-    /// Of the frame that holds the TCP header.
+    /// The headers of the frame that holds the TCP header.
     [[nodiscard]] const Headers& tcp() const { return tcp_; }
 
     /// Writes the header of one segment: `index` of the segment, `offset` of its payload in the

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What a virtio network device and its driver, or a kernel and the user of its TAP, tell each other
-// about a frame. Source: Virtual I/O Device (VIRTIO) 1.1, 5.1.6, little-endian; of a TAP: Linux,
-// Documentation/networking/tuntap.rst, in the machine's byte order. (<linux/virtio_net.h> has
-// names that C++ compilers refuse.)
+// about a frame. Source: Virtual I/O Device (VIRTIO) 1.1, 5.1.6, little-endian; for a TAP: Linux,
+// Documentation/networking/tuntap.rst, in the machine's byte order. (<linux/virtio_net.h> has names
+// that C++ compilers refuse.)
 #pragma once
 
 #include <bit>
@@ -19,9 +19,9 @@ struct NetHeader {
     uint8_t gso_type = 0;
     uint16_t header_bytes = 0;    ///< a hint, with segmentation
     uint16_t segment_bytes = 0;   ///< of payload, with segmentation
-    uint16_t checksum_start = 0;  ///< from there to its end the frame is summed …
-    uint16_t checksum_offset = 0; ///< … and from there on, that is where the checksum goes
-    uint16_t buffers = 0;         ///< 1; not in headers of the time before VIRTIO 1
+    uint16_t checksum_start = 0;  ///< the frame is summed from there to its end …
+    uint16_t checksum_offset = 0; ///< … and the checksum goes this far behind there
+    uint16_t buffers = 0;         ///< 1; not in headers before VIRTIO 1
 };
 static_assert(sizeof(NetHeader) == 12 && offsetof(NetHeader, checksum_start) == 6 &&
               offsetof(NetHeader, buffers) == 10);

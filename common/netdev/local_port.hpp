@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// TCP and UDP ports of this host's addresses, as its kernel deals them out to sockets.
+// TCP and UDP ports of this host's addresses, which its kernel assigns to sockets.
 #pragma once
 
 #include "common/fd.hpp"
@@ -16,7 +16,7 @@ namespace netdev {
 struct IpAddress {
     bool v6 = false;
     std::array<uint8_t, 16> bytes{}; ///< as on the wire; all zeros: any
-    uint32_t scope = 0;              ///< index of the interface that a link-local one belongs to
+    uint32_t scope = 0;              ///< index of a link-local address's interface
 
     [[nodiscard]] bool any() const { return bytes == std::array<uint8_t, 16>{}; }
     [[nodiscard]] size_t size() const { return v6 ? 16 : 4; }
@@ -42,7 +42,7 @@ struct LocalPort {
 /// it.
 [[nodiscard]] Result<Fd> reserve(const LocalPort& port);
 
-/// Who has a port that cannot be reserved: "dnsmasq (pid 12)", or what /proc tells of it.
+/// Who has a port that cannot be reserved: "dnsmasq (pid 12)", or what /proc tells about it.
 [[nodiscard]] std::string holder_of(const LocalPort& port);
 
 /// A network namespace that threads can enter for a while.
@@ -51,8 +51,8 @@ class Namespace {
     [[nodiscard]] static Result<Namespace> of_this_thread();
     [[nodiscard]] uint64_t id() const { return id_; } ///< the same for the same namespace
 
-    /// Brings the thread back to where it was. Ends the process if that is impossible: no code of
-    /// the application may run in the wrong namespace.
+    /// Returns the thread to where it was. Ends the process if that is impossible: no code of the
+    /// application may run in the wrong namespace.
     class Visit {
       public:
         Visit() = default;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The Linux network interface beside an RDMA port: finding one from the other by sysfs, and what
-// the kernel tells and takes about it by ioctl.
+// The Linux network interface of an RDMA port: finding one from the other through sysfs, and what
+// the kernel reports and accepts about it through ioctl.
 #pragma once
 
 #include "common/result.hpp"
@@ -29,12 +29,12 @@ struct Link {
 /// once, ascending.
 [[nodiscard]] std::vector<uint32_t> speeds_of_modes(std::span<const uint32_t> mask);
 
-/// ETHTOOL_FEC_* of the error correction in such a mask, but for AUTO, which is no link mode.
+/// ETHTOOL_FEC_* of the error correction in such a mask, except AUTO, which is not a link mode.
 [[nodiscard]] uint32_t fec_of_modes(std::span<const uint32_t> mask);
 
 /// Flow control by pause frames (802.3x).
 struct Pause {
-    bool rx = false; ///< those that come are obeyed
+    bool rx = false; ///< received ones are obeyed
     bool tx = false; ///< they are sent when receive buffers run out
     bool autoneg = false;
     bool operator==(const Pause&) const = default;
@@ -81,21 +81,21 @@ class Netdev {
     [[nodiscard]] Result<unsigned> flags() const;
     [[nodiscard]] Result<void> set_up(bool up) const; ///< needs CAP_NET_ADMIN
     [[nodiscard]] Result<Link> link() const;
-    /// Mbit/s that the device can do, whatever the link does; empty: unknown.
+    /// Mbit/s that the device can do, whatever the link's present speed; empty: unknown.
     [[nodiscard]] Result<std::vector<uint32_t>> supported_speeds() const;
     [[nodiscard]] Result<Pause> pause() const;
     [[nodiscard]] Result<void> set_pause(Pause pause) const; ///< needs CAP_NET_ADMIN
     [[nodiscard]] Result<FecSetting> fec() const;
     /// ETHTOOL_FEC_*; drivers may refuse more than one.
     [[nodiscard]] Result<void> set_fec(uint32_t modes) const; ///< needs CAP_NET_ADMIN
-    /// As fec_of_modes; 0: nothing is told.
+    /// As fec_of_modes; 0: nothing is reported.
     [[nodiscard]] Result<uint32_t> supported_fec() const;
     [[nodiscard]] Result<ModuleInfo> module_info() const; ///< this and the next: CAP_NET_ADMIN
     [[nodiscard]] Result<void> read_module(uint32_t offset, std::span<uint8_t> bytes) const;
-    /// Has the LED blink, and returns when that is over: seconds, at least 1. Needs CAP_NET_ADMIN.
+    /// Makes the LED blink for `seconds`, at least 1, and returns afterwards. Needs CAP_NET_ADMIN.
     [[nodiscard]] Result<void> identify(unsigned seconds) const;
     /// Counters of the interface's driver (`ethtool -S`), in its own order; empty when it has none.
-    /// Other settings of the interface may make them more or fewer.
+    /// Changed settings of the interface may add or remove some.
     [[nodiscard]] Result<std::vector<std::string>> counter_names() const;
     [[nodiscard]] Result<std::vector<uint64_t>> counter_values() const;
     [[nodiscard]] Result<std::vector<Counter>> counters() const; ///< both

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // rdma-core, loaded at run time: one table of the functions that libibverbs and libmlx5 export.
 // Inline helpers of <infiniband/verbs.h> (ibv_post_send, ibv_poll_cq, ibv_start_poll, ibv_wr_* …)
-// go through the context and may be called directly; what they reach as an exported symbol must go
-// through this table, or the plugin would need the library at load time.
+// go through the context and may be called directly; exported symbols must be reached through this
+// table, or the plugin would need the library at load time.
 #pragma once
 
 #include "common/result.hpp"
@@ -80,7 +80,7 @@ struct Api {
     // clang-format on
 };
 
-/// Names of the shared libraries; tests give others.
+/// Names of the shared libraries; tests pass others.
 struct LibraryNames {
     const char* ibverbs = "libibverbs.so.1";
     const char* mlx5 = "libmlx5.so.1";
@@ -88,11 +88,11 @@ struct LibraryNames {
 
 /// Fills a table from the named libraries, which stay loaded. ENOENT: libibverbs is missing (the
 /// message names the Debian package); ENOSYS: it lacks a function, that is, it is too old. A
-/// missing or too old libmlx5 is no error: its functions are null then.
+/// missing or too old libmlx5 is no error: its functions are then null.
 [[nodiscard]] Result<Api> load_from(const LibraryNames& names);
 
-/// Loads libibverbs (and libmlx5 if present) once per process; later calls return the same table.
-/// A failure is not kept: the next call tries again. Thread-safe; errors as load_from.
+/// Loads libibverbs (and libmlx5 if present) once per process; later calls return the same table. A
+/// failure is not remembered: the next call tries again. Thread-safe; errors as load_from.
 [[nodiscard]] Result<const Api*> load();
 
 /// As ibv_query_device_ex and ibv_query_port, whose inline forms need libibverbs at link time.
@@ -100,7 +100,7 @@ struct LibraryNames {
 int query_device(const Api& api, ibv_context* context, ibv_device_attr_ex& attributes);
 int query_port(const Api& api, ibv_context* context, uint8_t port, ibv_port_attr& attributes);
 
-/// As ibv_create_qp_ex, likewise. Null with errno on failure.
+/// As ibv_create_qp_ex, for the same reason. Null with errno on failure.
 ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex& attributes);
 
 } // namespace verbs

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// libibverbs' list of devices: those that the kernel has and a provider knows.
+// libibverbs' list of devices: those that the kernel has and a provider supports.
 #pragma once
 
 #include "common/verbs/api.hpp"
@@ -10,7 +10,7 @@
 
 namespace verbs {
 
-/// Freed with this object, and what find() returned with it. Not thread-safe.
+/// The list, and what find() returned, are freed with this object. Not thread-safe.
 class DeviceList {
   public:
     explicit DeviceList(const Api& api)

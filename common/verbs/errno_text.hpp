@@ -7,7 +7,7 @@
 
 namespace verbs {
 
-/// What failed with the errno.
+/// The attempt that failed with the errno.
 enum class Attempt : uint8_t {
     open_device = 1,
     create_queue = 2,   ///< its CQ or WQ
