@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Where the driver API of DPDK differs between 22.11, 23.11, 24.11 and 25.11: one named helper per
-// difference, so that no other file asks for a version. Included by dpdk.hpp, never alone.
+// difference, so that no other file checks the version. Included by dpdk.hpp, never alone.
 //
 // Differences that need no helper when written so that both forms compile:
 //  - rte_eth_link became a union: write `rte_eth_link link{}` and assign the members.
@@ -33,9 +33,8 @@ const uint32_t* supported_ptypes(rte_eth_dev* dev) noexcept {
 }
 #endif
 
-// Where the counters of queues go: up to 25.07 into the port's own, since then into a struct beside
-// them, which not everybody asks for (null).
-// Use: ops.stats_get = compat::stats<my_get>;
+// Where the counters of queues go: up to 25.07 into the port's own struct, since then into a
+// separate one, which is optional (null). Use: ops.stats_get = compat::stats<my_get>;
 #if RTE_VERSION >= RTE_VERSION_NUM(25, 11, 0, 0)
 using QueueStats = eth_queue_stats;
 template <int (*Get)(rte_eth_dev*, rte_eth_stats&, QueueStats*)>
@@ -50,15 +49,15 @@ int stats(rte_eth_dev* dev, rte_eth_stats* port) noexcept {
 }
 #endif
 
-// The operation behind rte_eth_timesync_adjust_freq, which there is since 24.11.
-// Use: compat::set_adjust_freq(ops, my_adjust);
+// The operation behind rte_eth_timesync_adjust_freq, which exists since 24.11. Use:
+// compat::set_adjust_freq(ops, my_adjust);
 template <class Ops>
 constexpr void set_adjust_freq(Ops& ops, int (*adjust)(rte_eth_dev*, int64_t) noexcept) {
     if constexpr (requires { ops.timesync_adjust_freq; }) ops.timesync_adjust_freq = adjust;
 }
 
-// What waits in a receive queue, uint32_t up to 25.07, int since.
-// Use: format.rx_queue_count = compat::queue_count<my_count>;
+// The count of packets waiting in a receive queue: uint32_t up to 25.07, int since. Use:
+// format.rx_queue_count = compat::queue_count<my_count>;
 using QueueCount = std::invoke_result_t<eth_rx_queue_count_t, void*>;
 template <uint32_t (*Count)(void*)> QueueCount queue_count(void* queue) {
     return static_cast<QueueCount>(Count(queue));
@@ -110,8 +109,8 @@ template <class Address> const uint8_t* ipv6_bytes(const Address& address) noexc
     return reinterpret_cast<const uint8_t*>(&address);
 }
 
-// The fields that rte_eth_dev_info gained in 23.11: Toeplitz, and the largest Rx buffer
-// (bytes of one mbuf) that the device makes use of.
+// The fields that rte_eth_dev_info gained in 23.11: Toeplitz, and the largest Rx buffer (bytes of
+// one mbuf) that the device can use.
 inline void set_newer_info([[maybe_unused]] rte_eth_dev_info& info,
                            [[maybe_unused]] uint32_t max_rx_bufsize) noexcept {
 #if RTE_VERSION >= RTE_VERSION_NUM(23, 11, 0, 0)
@@ -127,7 +126,7 @@ template <auto Update, class Ops> constexpr void set_actions_update([[maybe_unus
     if constexpr (requires { ops.actions_update; }) ops.actions_update = Update;
 }
 
-// The hash function that an RSS configuration asks for; before 23.11 it could not ask.
+// The hash function that an RSS configuration asks for; before 23.11 it could not ask for one.
 inline rte_eth_hash_function rss_function([[maybe_unused]] const rte_eth_rss_conf& conf) noexcept {
 #if RTE_VERSION >= RTE_VERSION_NUM(23, 11, 0, 0)
     return conf.algorithm;
@@ -136,31 +135,31 @@ inline rte_eth_hash_function rss_function([[maybe_unused]] const rte_eth_rss_con
 #endif
 }
 
-// Tells the hash function of an RSS configuration, which has a member for it since 23.11.
+// Reports the hash function in an RSS configuration, which has a member for it since 23.11.
 template <class Conf>
 void set_rss_function([[maybe_unused]] Conf& conf,
                       [[maybe_unused]] rte_eth_hash_function function) noexcept {
     if constexpr (requires { conf.algorithm; }) conf.algorithm = function;
 }
 
-// The functions of flow queues, which Fill(table) sets: in rte_flow_ops up to 23.11, in a table of
-// their own beside the port's since 24.11.
+// The functions of flow queues, which Fill(table) sets: in rte_flow_ops up to 23.11, in a separate
+// table of the port since 24.11.
 template <auto Fill, class Ops> constexpr void add_async_ops([[maybe_unused]] Ops& ops) {
     if constexpr (requires { ops.async_create; }) Fill(ops);
 }
 // Those that came later: rte_flow_async_create_by_index with 23.03, rte_flow_async_actions_update
-// with 23.07. Up to 23.11 ethdev calls them without a look at whether a driver has them, so each
-// has to be set, which these callables do with the member.
+// with 23.07. Up to 23.11 ethdev calls them without checking whether a driver has them, so each has
+// to be set: these callables set the member.
 template <class Ops, class ByIndex, class Update>
 constexpr void add_later_async_ops([[maybe_unused]] Ops& ops, [[maybe_unused]] ByIndex by_index,
                                    [[maybe_unused]] Update update) {
     if constexpr (requires { ops.async_create_by_index; }) by_index(ops.async_create_by_index);
     if constexpr (requires { ops.async_actions_update; }) update(ops.async_actions_update);
 }
-// Why a template table cannot be what its attributes ask for since 23.03 (insertion by index, a
-// hash function) and since 24.03 (another size later on); null: nothing of that. The enumerations
-// came with the members, and begin with what all tables were before. Other bits of `specialize` are
-// hints.
+// Why a template table cannot be what its attributes may ask for since 23.03 (insertion by index, a
+// hash function) and since 24.03 (resizing later on); null: they ask for none of that. The
+// enumerations came with the members and begin with what all tables were before. Other bits of
+// `specialize` are hints.
 template <class Attributes>
 const char* unserved_table_kind([[maybe_unused]] const Attributes& of) noexcept {
     if constexpr (requires { of.insertion_type; })
@@ -181,8 +180,9 @@ const char* unserved_table_kind([[maybe_unused]] const Attributes& of) noexcept 
     return nullptr;
 }
 
-// What a port has before its driver sets another table, and again when it serves no flows any more:
-// ethdev's own, which refuses all. It is known from the first port on, which comes with it.
+// The table that a port has before its driver sets another, and again when it no longer serves
+// flows: ethdev's own, which refuses everything. It is taken from the first port, which comes with
+// it.
 template <class Dev> auto* refusing_async_ops(const Dev& first) noexcept {
     static auto* const table = first.flow_fp_ops;
     return table;
@@ -210,7 +210,7 @@ inline int add_to_dict(rte_tel_data* dict, const char* name, uint64_t value) noe
 #endif
 }
 
-/// Which tag modify_field means: 23.11 has a member for it, beside the older way to say it.
+/// Which tag modify_field means: 23.11 has a member for it, besides the older way to say it.
 template <class Field> uint8_t tag_index(const Field& field) noexcept {
     if constexpr (requires { field.tag_index; })
         if (field.tag_index != 0) return field.tag_index;
@@ -218,7 +218,7 @@ template <class Field> uint8_t tag_index(const Field& field) noexcept {
 }
 
 // Starts Run(arg) on a control thread: off the lcores' CPUs, named `name` (15 characters at most).
-// Returns 0 or an errno value (positive). The caller joins it by rte_thread_join.
+// Returns 0 or an errno value (positive). The caller joins it with rte_thread_join.
 template <uint32_t (*Run)(void*)>
 int create_control_thread(rte_thread_t& thread, const char* name, void* arg) noexcept {
 #if RTE_VERSION >= RTE_VERSION_NUM(23, 11, 0, 0)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A number by its name, for people and for programs that watch.
+// A number with its name, for people and for monitoring programs.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 namespace rawqp {
 
 struct Figure {
-    const char* name; ///< of static storage; letters, digits and underscores
+    const char* name; ///< static storage; letters, digits and underscores
     uint64_t value;
 };
 using Figures = std::vector<Figure>;

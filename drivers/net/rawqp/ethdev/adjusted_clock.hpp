@@ -5,8 +5,8 @@
 
 namespace rawqp {
 
-/// Tells time by another clock, from which it may be set apart and run faster or slower. All times
-/// are in nanoseconds.
+/// Tells time by another clock, from which it may differ in offset and rate. All times are in
+/// nanoseconds.
 class AdjustedClock {
   public:
     /// The time when the other clock tells `other`, before or after the last adjustment.
@@ -21,7 +21,7 @@ class AdjustedClock {
         time_ = time;
     }
     void adjust(uint64_t now, int64_t delta) { set(now, at(now) + static_cast<uint64_t>(delta)); }
-    /// From now on it runs faster than the other clock by so many millionths / 2^16.
+    /// From now on it runs faster than the other clock by `scaled_ppm` / 2^16 millionths.
     void set_rate(uint64_t now, int64_t scaled_ppm) {
         set(now, at(now));
         rate_ = scaled_ppm;

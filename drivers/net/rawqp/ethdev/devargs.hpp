@@ -9,10 +9,10 @@
 
 namespace rawqp {
 
-/// How rules are put to the device: see steering/engine.hpp.
+/// How the device is asked for rules: see steering/engine.hpp.
 enum class FlowEngine : uint8_t { automatic, verbs, mlx5 };
 
-/// Whether Rx CQEs may come compressed; automatic: those of striding queues.
+/// Whether Rx CQEs may be compressed; automatic: those of striding queues.
 enum class CqeCompression : uint8_t { automatic, off, on };
 
 /// A key that differs from the name of its member is in the comment; the guide explains them all.

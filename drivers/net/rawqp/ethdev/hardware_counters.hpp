@@ -10,23 +10,23 @@
 
 namespace rawqp {
 
-/// The RDMA port's drops for want of receive WQEs, by the kernel's name.
+/// The kernel's name for the RDMA port's drops for lack of receive WQEs.
 inline constexpr char kOutOfBuffer[] = "out_of_buffer";
 
 struct PortTotals;
 struct ProcessPort;
 
-/// Which ones there are is looked up when names are asked for; a read takes each value once.
+/// Which counters exist is looked up when names are requested; a read takes each value once.
 /// Thread-safe: telemetry reads, too.
 class HardwareCounters {
   public:
-    /// Looks anew what there is.
+    /// Looks up again which counters exist.
     [[nodiscard]] std::vector<std::string> names(const ProcessPort& port);
-    /// Since the last reset by any process, in the order of names(). What there is is looked up
-    /// for a start, and when the interface has got another number of counters (as with other
-    /// channels).
+    /// Values since the last reset by any process, in the order of names(). Which counters exist is
+    /// looked up the first time, and when the interface's number of counters has changed (as it
+    /// does with its channels).
     [[nodiscard]] std::vector<uint64_t> read(const ProcessPort& port);
-    /// Has all count from here. False: no DPDK memory to remember it in.
+    /// Makes all counters start from here. False: no DPDK memory to remember it in.
     [[nodiscard]] bool reset(const ProcessPort& port);
 
   private:
@@ -39,7 +39,7 @@ class HardwareCounters {
     bool listed_ = false;
 };
 
-/// Frees what resets have left in DPDK's heap, of a port that is closed.
+/// Frees what resets have left in DPDK's heap, for a port that is closed.
 void free_bases(PortTotals& totals);
 
 } // namespace rawqp

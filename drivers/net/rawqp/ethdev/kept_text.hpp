@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Texts of errors, of which rte_flow_error and rte_mtr_error hold no more than a pointer.
+// Error texts, to which rte_flow_error and rte_mtr_error only hold a pointer.
 #pragma once
 
 #include <array>
@@ -8,8 +8,8 @@
 
 namespace rawqp {
 
-/// Valid until the same thread has been told several errors more: an application may call again
-/// before it shows the first one, to take back what it has done.
+/// Valid until the same thread has been given several more errors: before an application shows the
+/// first one, it may call again to undo what it has done.
 inline const char* keep_text(std::string text) {
     thread_local std::array<std::string, 16> texts;
     thread_local size_t next = 0;

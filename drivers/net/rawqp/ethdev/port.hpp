@@ -50,7 +50,7 @@ inline constexpr uint16_t kMaxMtu = 9978;
 }
 
 /// process_private of the primary process; one control thread at a time per port, as ethdev
-/// demands. Members are destroyed in reverse order: secondaries, age timer, events, other drivers,
+/// requires. Members are destroyed in reverse order: secondaries, age timer, events, other drivers,
 /// flows, meters, filters, steering, RSS QPs, queues, memory, ring memory, PD, context, ring heap.
 struct Port final : ProcessPort {
     Port(rte_eth_dev* ethdev, SharedPort& shared_part);
@@ -72,8 +72,8 @@ struct Port final : ProcessPort {
     ibv_device_attr_ex attributes{};
     unsigned if_index = 0;     ///< of that interface; 0: none
     uint32_t speeds = 0;       ///< RTE_ETH_LINK_SPEED_* that the device can do
-    SendClock send_clock;      ///< for packets that have a time to be sent at
-    std::optional<LroCap> lro; ///< null: it is not offered
+    SendClock send_clock;      ///< for packets with a send time
+    std::optional<LroCap> lro; ///< null: not offered
     verbs::Pd pd;
     std::unique_ptr<RingMemory> ring_memory;
     std::unique_ptr<Memory> memory;
@@ -83,35 +83,35 @@ struct Port final : ProcessPort {
     std::unique_ptr<RssQps> rss_qps;          ///< hash QPs shared by filters and flows
     std::unique_ptr<Steering> steering;       ///< the device's rules
     std::unique_ptr<Filters> filters;         ///< MAC, broadcast, multicast, promiscuous
-    std::unique_ptr<Meters> meters;           ///< that rte_flow rules may run
+    std::unique_ptr<Meters> meters;           ///< which rte_flow rules may run
     std::unique_ptr<FlowTable> flows;         ///< rte_flow rules
     RssState& rss = shared.rss;
     std::vector<rte_ether_addr> multicast; ///< groups subscribed by set_mc_addr_list
     bool isolated = false;                 ///< rte_flow isolated mode: filters stay out
     bool marks = false;                    ///< rte_flow rules mark packets, or did
     bool metadata = false;                 ///< and give them metadata
-    bool timesync = false;                 ///< PTP messages are stamped: port/timesync.cpp
-    AdjustedClock clock;                   ///< for rte_eth_timesync_*, by the device's
-    eth_tx_burst_t tx_burst = nullptr;     ///< of the queues' options; null: there are no queues
+    bool timesync = false;                 ///< PTP messages are time-stamped: port/timesync.cpp
+    AdjustedClock clock;                   ///< for rte_eth_timesync_*, based on the device's
+    eth_tx_burst_t tx_burst = nullptr;     ///< for the queues' options; null: there are no queues
     PortTotals& totals = shared.totals;
     std::unique_ptr<OtherDrivers> other_drivers;
     std::unique_ptr<Led> led;            ///< null: it was never turned on
     std::unique_ptr<AsyncEvents> events; ///< gone before `control` is held to close
-    /// Held while queues, flow rules and the port's own are made, changed and destroyed: flow rules
-    /// by any thread, and secondaries ask for resets and counters at any time.
+    /// Held while queues, flow rules and the port's own rules are made, changed and destroyed: any
+    /// thread may do that to flow rules, and secondaries ask for resets and counters at any time.
     std::mutex control;
     std::unique_ptr<AgeTimer> age_timer;       ///< gone before `control` is held to close
-    std::unique_ptr<Secondaries> secondaries;  ///< told of changes
+    std::unique_ptr<Secondaries> secondaries;  ///< notified of changes
     std::unique_ptr<Answers> answers;          ///< given to them
     std::unique_ptr<TelemetryEntry> telemetry; ///< gone before `control` is held to close
 
     [[nodiscard]] bool started() const { return dev->data->dev_started != 0; }
-    /// As it is configured.
+    /// Whether LRO is configured.
     [[nodiscard]] bool wants_lro() const {
         return (dev->data->dev_conf.rxmode.offloads & RTE_ETH_RX_OFFLOAD_TCP_LRO) != 0;
     }
     /// Bytes without FCS of the longest packet that its Rx queues get at this MTU: a frame, or what
-    /// LRO makes.
+    /// LRO assembles.
     [[nodiscard]] uint32_t longest_packet(uint32_t mtu) const {
         const uint32_t made = wants_lro() ? dev->data->dev_conf.rxmode.max_lro_pkt_size : 0;
         return std::max(frame_bytes(mtu), made);

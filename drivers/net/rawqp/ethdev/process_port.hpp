@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A port as one process has it: what primary and secondaries have in common.
+// A port as one process sees it: what primary and secondaries have in common.
 #pragma once
 
 #include "common/netdev/netdev.hpp"
@@ -29,8 +29,8 @@ struct ProcessPort : RingHost {
     const RingFormat* format = nullptr;
     HardwareCounters hardware;
 
-    /// Brings what queues have missed (SharedRxQueue, PortTotals) up to date, if the device can be
-    /// asked just now.
+    /// Updates how many packets queues have missed (SharedRxQueue, PortTotals), if the device can
+    /// be asked at present.
     virtual void read_missed() = 0;
 
     [[nodiscard]] static ProcessPort& of(const rte_eth_dev* dev) {

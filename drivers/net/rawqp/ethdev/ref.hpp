@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Objects that several owners share, of one thread at a time. What a rule refers to is counted for
-// each rule: with std::shared_ptr a reference is two words and, in a process of several threads,
-// two locked instructions.
+// Objects that several owners share, used by one thread at a time. References are counted per rule:
+// with std::shared_ptr each would cost two words and, in a multi-threaded process, two locked
+// instructions.
 #pragma once
 
 #include <cstddef>
@@ -23,13 +23,13 @@ template <class T> class Counted final : public T {
     size_t references_ = 0;
 };
 
-/// Owns its object together with the others; null: none. Control threads only.
+/// Owns its object jointly with the others; null: none. Control threads only.
 template <class T> class Ref {
     using Object = Counted<std::remove_const_t<T>>;
 
   public:
     Ref() = default;
-    Ref(std::nullptr_t) {} // NOLINT(google-explicit-constructor): as a pointer
+    Ref(std::nullptr_t) {} // NOLINT(google-explicit-constructor): like a pointer
     Ref(const Ref& other) : Ref(other.object_) {}
     Ref(Ref&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
     /// For reading only.
@@ -42,7 +42,7 @@ template <class T> class Ref {
     ~Ref() {
         if (object_ != nullptr && --object_->references_ == 0) delete object_;
     }
-    /// Of an object that others refer to already.
+    /// A reference to an object that others already refer to.
     [[nodiscard]] static Ref to(T& object) { return Ref(static_cast<Object*>(&object)); }
 
     [[nodiscard]] T* get() const { return object_; }

@@ -11,14 +11,14 @@ namespace rawqp {
 inline constexpr size_t kRssKeyBytes = 40;
 using RssKey = std::array<uint8_t, kRssKeyBytes>;
 
-/// That of Microsoft's RSS verification suite: the one for which hash values are published.
+/// The key of Microsoft's RSS verification suite, for which hash values are published.
 inline constexpr RssKey kDefaultRssKey = {
     0x6d, 0x5a, 0x56, 0xda, 0x25, 0x5b, 0x0e, 0xc2, 0x41, 0x67, 0x25, 0x3d, 0x43, 0xa3,
     0x8f, 0xb0, 0xd0, 0xca, 0x2b, 0xcb, 0xae, 0x7b, 0x30, 0xb4, 0x77, 0xcb, 0x2d, 0xa3,
     0x80, 0x30, 0xf2, 0x0c, 0x6a, 0x42, 0xb7, 0x3b, 0xbe, 0xac, 0x01, 0xfa};
 
-/// With a key that repeats its first two bytes both directions of a connection have one hash, as
-/// addresses and ports are multiples of that: it is the hash of source xor destination.
+/// With a key that repeats its first two bytes, both directions of a connection have the same hash,
+/// that of source xor destination, as addresses and ports are multiples of two bytes.
 inline constexpr RssKey kSymmetricRssKey = [] {
     RssKey key{};
     for (size_t i = 0; i < key.size(); ++i)
@@ -46,7 +46,7 @@ class RetaTable {
     std::array<uint16_t, kRetaMax> entries_{};
 };
 
-/// Live from dev_configure on.
+/// Valid from dev_configure on.
 struct RssState {
     RssKey key = kDefaultRssKey;
     bool symmetric = false; ///< asked for as such

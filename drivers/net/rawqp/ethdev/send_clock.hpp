@@ -13,7 +13,7 @@ struct SendClock {
     uint32_t khz = 0;
 };
 
-/// Asks the device, of a clock of that frequency; a debug message says why it cannot.
+/// Asks the device about a clock of that frequency; a debug message says why it cannot.
 [[nodiscard]] SendClock find_send_clock(const verbs::Api& api, ibv_context* context, uint64_t khz);
 
 } // namespace rawqp

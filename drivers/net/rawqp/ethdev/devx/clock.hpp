@@ -42,7 +42,7 @@ inline constexpr uint32_t kMtutc = 0x9055;
 struct ReadClockModeOut {
     AnswerHead head;
     be64 reserved;
-    be32 mode; ///< in the highest two bits: 0 = a timer that runs freely
+    be32 mode; ///< in the highest two bits: 0 = a free-running timer
     be32 rest[7];
 };
 static_assert(sizeof(ReadClockModeOut) == 48);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Firmware commands by which a process makes objects of its own (DevX), as the PRM lays them out
+// Firmware commands by which a process makes its own objects (DevX), as the PRM lays them out
 // (Linux: <linux/mlx5/mlx5_ifc.h>, mlx5_ifc_*_bits). Answers start with their status.
 #pragma once
 
@@ -48,10 +48,10 @@ struct AnswerHead {
 };
 static_assert(sizeof(AnswerHead) == 8);
 
-/// Most objects have numbers of 24 bits. What stands above them in the answer is something else.
+/// Most objects have 24-bit numbers. The bits above them in the answer are something else.
 inline constexpr uint32_t kNarrow = 0xffffff, kWide = 0xffffffff, kByte = 0xff;
 
-/// The answer to what makes an object.
+/// The answer to a command that makes an object.
 struct NumberOut {
     AnswerHead head;
     be32 number;
@@ -59,7 +59,7 @@ struct NumberOut {
 };
 static_assert(sizeof(NumberOut) == 16);
 
-/// What the device has of one kind of capabilities.
+/// Queries the device's capabilities of one kind.
 struct QueryCapIn {
     static constexpr Opcode kOpcode = Opcode::query_hca_cap;
     CommandHead head; ///< capability_now
@@ -82,7 +82,7 @@ struct QueryFlowCounterIn {
     static constexpr Opcode kOpcode = Opcode::query_flow_counter;
     CommandHead head;
     be32 reserved[4];
-    be32 clear_and_count; ///< 0: one counter, which goes on counting
+    be32 clear_and_count; ///< 0: one counter, which keeps counting
     be32 counter;
 };
 static_assert(sizeof(QueryFlowCounterIn) == 32 && offsetof(QueryFlowCounterIn, counter) == 28);
@@ -128,7 +128,7 @@ struct ModifyRqIn {
     CommandHead head;
     be32 state_and_rq; ///< the state that it is in, kReady, and its number
     be32 reserved;
-    be64 fields; ///< of the context that are to change: kCounterSetId
+    be64 fields; ///< fields of the context to change: kCounterSetId
     be64 reserved_2;
     // rqc
     be32 state; ///< to go to
@@ -189,7 +189,7 @@ inline constexpr uint32_t kIndirect = 1u << 28, kTunneledOffload = 1u << 29, kTo
 
 // ---------------------------------------------------------------- flow tables
 
-/// What table_type stands for: fs_flow_table_type of Linux, in the first byte.
+/// table_type: fs_flow_table_type of Linux, in the first byte.
 struct CreateFlowTableIn {
     static constexpr Opcode kOpcode = Opcode::create_flow_table;
     static constexpr uint32_t kNumber = kNarrow;
@@ -197,7 +197,7 @@ struct CreateFlowTableIn {
     be64 vport;
     be32 table_type;
     be32 reserved;
-    be32 context; ///< flags, level << 16, log of the size; what misses is dropped, or sent
+    be32 context; ///< flags, level << 16, log of the size; misses are dropped, or sent
     be32 miss_table;
     be32 reserved_too[8];
 };
@@ -226,7 +226,7 @@ struct CreateFlowGroupIn {
 static_assert(sizeof(CreateFlowGroupIn) == 1024 && offsetof(CreateFlowGroupIn, last) == 36);
 static_assert(offsetof(CreateFlowGroupIn, criteria) == 60);
 
-/// What an entry has an ASO object do.
+/// What an entry makes an ASO object do.
 struct ExecuteAso {
     be32 object; ///< kAsoValid | number
     /// Register << 28 | kAsoMeter | color before << 1 | which of the object's meters.
@@ -277,7 +277,7 @@ inline constexpr uint32_t kAllow = 0x1, kDrop = 0x2, kForward = 0x4, kCount = 0x
 /// MLX5_IFC_FLOW_DESTINATION_TYPE_*
 inline constexpr uint32_t kToTable = 1, kToTir = 2, kToSampler = 6;
 
-/// Of general objects, the type is in the head. Tables are named by 24 bits.
+/// The type of general objects is in the head. Tables are named by 24 bits.
 struct CreateSamplerIn {
     static constexpr Opcode kOpcode = Opcode::create_general_object;
     static constexpr uint32_t kNumber = kWide;
@@ -288,12 +288,12 @@ struct CreateSamplerIn {
     be32 type_and_level; ///< table type << 24 | level << 16 | kIgnoreLevel
     be32 ratio;
     be32 copies; ///< table of those packets that are sampled
-    be32 all;    ///< table that all go on to
+    be32 all;    ///< table to which all packets go on
     be32 reserved_2[9];
 };
 static_assert(sizeof(CreateSamplerIn) == 76 && offsetof(CreateSamplerIn, type_and_level) == 24);
 inline constexpr uint16_t kSamplerType = 0x20; ///< MLX5_GENERAL_OBJECT_TYPES_SAMPLER
-inline constexpr uint32_t kIgnoreLevel = 1;    ///< it leads to tables of any level
+inline constexpr uint32_t kIgnoreLevel = 1;    ///< it may lead to tables of any level
 
 /// Commands of eight bytes each follow.
 struct AllocModifyHeaderIn {

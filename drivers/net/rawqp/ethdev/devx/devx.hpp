@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Objects of the device that the process makes by firmware commands, where the kernel lets it.
+// Device objects that the process makes by firmware commands, where the kernel allows it.
 #pragma once
 
 #include "common/verbs/handles.hpp"
@@ -23,10 +23,10 @@ class Devx {
   public:
     Devx(const verbs::Api& api, ibv_context* context) : api_(api), context_(context) {}
 
-    /// Whether the process may make objects: tried by a counter until it was seen.
+    /// Whether the process may make objects: tried with a counter until it has succeeded once.
     [[nodiscard]] bool available();
 
-    /// None, with errno, if it is refused; a status of the firmware becomes the errno that fits.
+    /// An empty object, with errno, if refused; a firmware status becomes the matching errno.
     template <class In> [[nodiscard]] DevxObject make(In in, const char* kind) {
         in.head.opcode = static_cast<uint16_t>(In::kOpcode);
         DevxObject made = make_raw({reinterpret_cast<const uint8_t*>(&in), sizeof in}, kind);
@@ -45,7 +45,7 @@ class Devx {
         return settle(error, out.head);
     }
 
-    /// About no object. 0 or an errno.
+    /// A command about no object. 0 or an errno.
     template <class In, class Out> [[nodiscard]] int ask(In in, Out& out) const {
         if (api_.mlx5_devx_general_cmd == nullptr) return EOPNOTSUPP;
         in.head.opcode = static_cast<uint16_t>(In::kOpcode);
@@ -54,7 +54,7 @@ class Devx {
         return settle(error, out.head);
     }
 
-    /// About the RQ of a verbs WQ. 0 or an errno.
+    /// A command about the RQ of a verbs WQ. 0 or an errno.
     template <class In> [[nodiscard]] int modify(ibv_wq* wq, In in) const {
         in.head.opcode = static_cast<uint16_t>(In::kOpcode);
         prm::NumberOut out{};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the device can do of large receive offload, and how TIRs are told.
+// What large receive offload the device can do, and how TIRs request it.
 //
 // Sources: Linux, <linux/mlx5/mlx5_ifc.h> (per_protocol_networking_offload_caps, tirc); DPDK,
 // mlx5_prm.h (lro_max_msg_sz_mode).
@@ -18,7 +18,7 @@ struct QueryEthernetCapOut {
     be32 offloads; ///< kLroCap, kLroSizeFromL2, kTunnelStateless
     be32 others;
     be16 others_2;
-    be16 lro_least_segment; ///< bytes of payload: of smaller ones some devices make nothing
+    be16 lro_least_segment; ///< bytes of payload: some devices do not merge smaller ones
     be32 others_3[9];
     be32 lro_periods[4]; ///< microseconds that a packet may wait for more, rising
     be32 rest[1008];
@@ -27,14 +27,14 @@ static_assert(sizeof(QueryEthernetCapOut) == 4112);
 static_assert(offsetof(QueryEthernetCapOut, lro_least_segment) == 16 + 0x50 / 8);
 static_assert(offsetof(QueryEthernetCapOut, lro_periods) == 16 + 0x180 / 8);
 inline constexpr uint32_t kLroCap = 1u << 29;
-/// lro_max_msg_sz_mode, of two bits: sizes count from the Ethernet header on; else from TCP's.
+/// lro_max_msg_sz_mode, two bits: sizes count from the Ethernet header on; else from TCP's.
 inline constexpr uint32_t kLroSizeMode = 3u << 25, kLroSizeFromL2 = 1u << 25;
 inline constexpr uint32_t kTunnelStateless = 3; ///< of VXLAN, of GRE
 
 // CreateTirIn::lro: microseconds << kLroPeriodShift | kLroIpv4 | kLroIpv6 | size.
 inline constexpr unsigned kLroPeriodShift = 12;
 inline constexpr uint32_t kLroIpv4 = 1u << 8, kLroIpv6 = 2u << 8; ///< packet_merge_mask
-inline constexpr uint32_t kLroUnit = 256;                         ///< bytes of which sizes are told
+inline constexpr uint32_t kLroUnit = 256;                         ///< unit of sizes, in bytes
 inline constexpr uint32_t kLroMaxUnits = 255;
 
 } // namespace rawqp::prm

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Commands about flow meters, which are ASO objects of two meters each (Linux:
-// <linux/mlx5/mlx5_ifc.h>, flow_meter_aso_obj, qos_cap). What is in them is in common/mlx5/aso.hpp.
+// <linux/mlx5/mlx5_ifc.h>, flow_meter_aso_obj, qos_cap). Their content is in common/mlx5/aso.hpp.
 #pragma once
 
 #include "common/mlx5/aso.hpp"
@@ -10,13 +10,13 @@ namespace rawqp::prm {
 
 inline constexpr uint16_t kQosCap = capability_now(12); ///< MLX5_CAP_QOS
 
-/// What the device has of quality of service.
+/// The device's quality of service capabilities.
 struct QueryQosCapOut {
     AnswerHead head;
     be64 reserved;
     // qos_cap
     uint8_t others[36];
-    uint8_t log_meters_at_least; ///< objects that are made at once
+    uint8_t log_meters_at_least; ///< objects made at once, at least
     uint8_t log_meters_at_most;
     uint8_t log_meters; ///< objects in all
     uint8_t rest[4057];
@@ -29,7 +29,7 @@ struct CreateMetersIn {
     static constexpr uint32_t kNumber = kNarrow;
     CommandHead head;
     be32 reserved;
-    be32 log_objects; ///< << 24: so many at once, with consecutive numbers
+    be32 log_objects; ///< << 24: this many at once, with consecutive numbers
     // flow_meter_aso_obj
     be64 modified;
     be64 reserved_2;

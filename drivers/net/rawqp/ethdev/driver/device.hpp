@@ -7,7 +7,7 @@
 
 namespace rawqp {
 
-/// Finds and opens the device that port.devargs name, and checks that it can do the driver's work:
+/// Finds and opens the device that port.devargs name, and checks that it has what the driver needs:
 /// Ethernet port, receive WQs, RAW_PACKET QPs, permissions. Reads port.api, port.devargs and
 /// port.sysfs; fills device, ib_port, context, attributes, pd, ring_heap, ring_memory and netdev,
 /// and the link that ethdev shows until the port is started. On failure the message says which step

@@ -17,8 +17,8 @@ struct Port;
 [[nodiscard]] Result<void> attach(rte_eth_dev* dev, const verbs::Api& api, Devargs devargs,
                                   const std::string& sysfs = "/sys");
 
-/// Closes the port and makes it anew, on the same device: what a broken device needs, and what an
-/// application asks for that wants a port as after its probe. rte_eth_dev_reset has stopped it.
+/// Closes the port and makes it anew, on the same device: for a broken device, or for an
+/// application that wants a port as after its probe. rte_eth_dev_reset has stopped it.
 int dev_reset(rte_eth_dev* dev) noexcept;
 
 } // namespace rawqp

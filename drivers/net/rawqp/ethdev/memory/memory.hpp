@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Memory registration of one port: mempools as they come and go, and on demand whatever else holds
+// Memory registration of one port: mempools as they come and go and, on demand, whatever else holds
 // a packet.
 #pragma once
 
@@ -29,9 +29,9 @@ struct AddressRange {
     return {start, start + length};
 }
 
-/// Sorted, with overlapping and touching ranges made one; empty ranges vanish.
+/// Sorts the ranges, merges overlapping and touching ones and drops empty ones.
 [[nodiscard]] std::vector<AddressRange> merge_ranges(std::vector<AddressRange> ranges);
-/// What is left of sorted, disjoint ranges, or of what has their two members, without `gone`.
+/// What is left of sorted, disjoint ranges (or of anything with their two members) without `gone`.
 template <class Range>
 [[nodiscard]] std::vector<Range> without(const std::vector<Range>& ranges,
                                          const AddressRange& gone) {
@@ -47,12 +47,12 @@ template <class Range>
 }
 
 /// Follows DPDK's memory: a mempool is registered when it is ready and unregistered before it is
-/// destroyed; hugepages that DPDK gives back are unregistered; an address that no entry holds is
-/// looked up (mempool, DPDK heap, rte_extmem) and registered when a queue first meets it. External
-/// memory comes and goes without an event: applications map and unmap it (rte_dev_dma_map).
+/// destroyed; hugepages that DPDK gives back are unregistered; an address in no entry is looked up
+/// (mempool, DPDK heap, rte_extmem) and registered when a queue first meets it. External memory
+/// comes and goes without an event: applications map and unmap it (rte_dev_dma_map).
 ///
-/// Registrations may overlap; the table has the latest of each address. One ends when all of its
-/// memory is gone, as packets in what is left may be on their way with its lkey.
+/// Registrations may overlap; the table has the latest for each address. One ends when all of its
+/// memory is gone, as packets in the rest may still be in flight with its lkey.
 ///
 /// Thread-safe. Lock order: DPDK's memory lock, then mutex_; never DPDK's mempool lock within
 /// either.
@@ -64,17 +64,17 @@ class Memory {
     Memory(const Memory&) = delete;
     Memory& operator=(const Memory&) = delete;
 
-    /// Registers the mempools there are and starts to follow events. A mempool that cannot be
+    /// Registers the existing mempools and starts following events. A mempool that cannot be
     /// registered is no error here: it may never be used with this port. ENOMEM: no DPDK memory for
-    /// the table, and the object is of no use.
+    /// the table, and the object is useless.
     [[nodiscard]] Result<void> follow();
 
-    /// Registers all that packets of a mempool can lie in: its chunks, or the external buffers that
-    /// its mbufs are pinned to. Nothing to do when that is registered.
+    /// Registers all memory that a mempool's packets can lie in: its chunks, or the external
+    /// buffers that its mbufs are pinned to. Does nothing if that is registered.
     [[nodiscard]] Result<void> add_pool(rte_mempool* pool);
 
-    /// rte_dev_dma_map: registers memory before the first packet comes from there. Nothing to do
-    /// when it is registered. rte_dev_dma_unmap is remove(range, Extent::touching).
+    /// rte_dev_dma_map: registers memory before the first packet comes from there. Does nothing if
+    /// it is registered. rte_dev_dma_unmap is remove(range, Extent::touching).
     [[nodiscard]] Result<void> map(const AddressRange& range);
 
     /// RingHost::register_address
@@ -83,17 +83,17 @@ class Memory {
     /// What rings look up, in DPDK memory.
     [[nodiscard]] MrTable& table() const { return *table_; }
 
-    /// Which registrations a removal concerns: those inside the range (a mempool goes; the heap
-    /// pages below it may stay), or all that touch it (pages are unmapped).
+    /// Which registrations a removal concerns: those inside the range (a mempool is destroyed; its
+    /// heap pages may stay), or all that touch it (pages are unmapped).
     enum class Extent { inside, touching };
 
-    /// The memory at `range` goes away: no new packet is in it.
+    /// The memory at `range` goes away: no new packet lies in it.
     void remove(const AddressRange& range, Extent extent);
 
-    /// What the table holds, in order of addresses.
+    /// The table's content, in order of addresses.
     [[nodiscard]] std::vector<MrEntry> regions() const;
     [[nodiscard]] size_t registrations() const;
-    /// Registrations that the table has nothing of any more, as later ones have taken their place.
+    /// Registrations that no longer appear in the table, as later ones have replaced them.
     [[nodiscard]] size_t retired() const;
 
   private:
@@ -105,8 +105,8 @@ class Memory {
     /// Enlarges the table when it is nearly full. Allocates, so the caller holds no lock.
     Result<void> make_room();
     Result<MrEntry> add_range(const AddressRange& range);
-    /// Of the range, what is around the address and in no entry: so pools keep their lkeys, and
-    /// what comes later to the heap goes without the rest.
+    /// Registers the part of the range around the address that is in no entry: so pools keep their
+    /// lkeys, and what the heap gains later is released separately.
     Result<MrEntry> add_gap(AddressRange range, uintptr_t address);
     Result<MrEntry> add_locked(const AddressRange& range);
     void log_failure(const Error& error);

@@ -12,8 +12,8 @@
 
 namespace rawqp {
 
-/// What a C program has written there: it need not be one of the names, and must not be read as
-/// one.
+/// The number that a C program has put there: it need not be one of the enumerators and must not be
+/// read as one.
 template <class Enum> [[nodiscard]] unsigned number_in(const Enum& place) {
     static_assert(sizeof(Enum) == sizeof(unsigned));
     unsigned number;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The meters of a device (ASO objects, by DevX): taking some, giving them back, changing them.
+// The meters of a device (ASO objects, through DevX): taking, returning and changing them.
 #pragma once
 
 #include "drivers/net/rawqp/ethdev/devx/devx.hpp"
@@ -19,17 +19,17 @@ struct MeterSlot {
     uint8_t place = 0;
 };
 
-/// Control threads only. The device is asked for nothing before the first call.
+/// Control threads only. Nothing is requested of the device before the first call.
 class MeterDevice {
   public:
-    /// What they name outlives this.
+    /// What the arguments name outlives this object.
     MeterDevice(const verbs::Api& api, Devx& devx, ibv_context* context, ibv_pd* pd,
                 uint8_t ib_port)
         : api_(api), devx_(devx), context_(context), pd_(pd), ib_port_(ib_port) {}
 
     /// How many there can be. ENOTSUP: none.
     [[nodiscard]] MeterResult<uint32_t> most();
-    /// One that nobody has; objects are made as many at once as the device wants.
+    /// Takes a free one; objects are made as many at a time as the device wants.
     [[nodiscard]] MeterResult<MeterSlot> take();
     void give_back(const MeterSlot& slot) { free_.push_back(slot); }
     /// Its buckets are full afterwards.
@@ -50,7 +50,7 @@ class MeterDevice {
     ibv_pd* pd_;
     uint8_t ib_port_;
     std::optional<Limits> limits_;
-    std::unique_ptr<mlx5rings::AsoQueue> queue_; ///< null: not needed yet, or broken
+    std::unique_ptr<mlx5rings::AsoQueue> queue_; ///< null: not needed so far, or broken
     std::vector<DevxObject> objects_;            ///< each for as many as are made at once
     std::vector<MeterSlot> free_;
 };

@@ -13,8 +13,8 @@ namespace rawqp {
 /// Which colors are dropped; packets of the others go where their rule says. By rte_color.
 using MeterPolicy = std::array<bool, RTE_COLORS>;
 
-/// Numbers are the application's. What something uses cannot be deleted (EBUSY). Any meter may be
-/// run by any number of rules. Control threads, one at a time.
+/// Numbers are the application's. What is in use cannot be deleted (EBUSY). Any meter may be run by
+/// any number of rules. Control threads, one at a time.
 class Meters {
   public:
     Meters(MeterDevice device, Steering& steering)
@@ -24,7 +24,7 @@ class Meters {
 
     MeterResult<void> add_profile(uint32_t id, const rte_mtr_meter_profile& profile);
     MeterResult<void> delete_profile(uint32_t id);
-    /// Its packets are dropped, or go on, by color.
+    /// Reads a policy: which colors are dropped and which go on.
     [[nodiscard]] static MeterResult<MeterPolicy> read(const rte_mtr_meter_policy_params& policy);
     MeterResult<void> add_policy(uint32_t id, const rte_mtr_meter_policy_params& policy);
     MeterResult<void> delete_policy(uint32_t id);
@@ -33,12 +33,13 @@ class Meters {
     MeterResult<void> destroy(uint32_t id);
     MeterResult<void> enable(uint32_t id, bool on);
     MeterResult<void> use_profile(uint32_t id, uint32_t profile);
-    /// Those that there are: applications ask for all by bits that rte_mtr has no name for.
+    /// Enables the existing kinds: to ask for all, applications set bits that rte_mtr has no name
+    /// for.
     MeterResult<void> use_stats(uint32_t id, uint64_t mask);
-    /// The kinds that were asked for; what is told is forgotten if `clear`.
+    /// Reads the kinds that were asked for, and resets what it reports if `clear`.
     MeterResult<uint64_t> read(uint32_t id, rte_mtr_stats& stats, bool clear);
 
-    /// For a rule, which keeps it. Null: there is none.
+    /// A meter for a rule, which keeps it. Null: there is none.
     [[nodiscard]] MeterRef find(uint32_t id) const;
 
   private:

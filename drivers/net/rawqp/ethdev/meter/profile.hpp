@@ -7,22 +7,22 @@
 
 namespace rawqp {
 
-/// The device has one number for a rate or a size in eight bits and a power of two.
+/// The device expresses a rate or a size as an eight-bit number and a power of two.
 struct Scaled {
     uint8_t mantissa = 0, exponent = 0;
 };
 /// Nearest to the rate, in tokens a second; within 0.4 % from 128 on.
 [[nodiscard]] Scaled scaled_rate(uint64_t rate);
-/// Not less than the size, in tokens, and less than 0.8 % more.
+/// At least the size, in tokens, and less than 0.8 % more.
 [[nodiscard]] Scaled scaled_size(uint64_t size);
 inline constexpr uint64_t kMostRate = 255'000'000'000; ///< a second
 inline constexpr uint64_t kMostSize = INT32_MAX;       ///< source: Linux, en/tc/meter.c
 
-/// A token is a byte of an IP packet, as the RFCs count, or one of so many that each packet takes,
+/// A token is a byte of an IP packet, as the RFCs count, or each packet takes this many tokens,
 /// whatever its length. Source: Linux, en/tc/meter.c.
 inline constexpr uint64_t kTokensOfPacket = 128;
 [[nodiscard]] MeterResult<mlx5::MeterParams> meter_parameters(const rte_mtr_meter_profile& profile);
-/// Of a meter that is disabled: all packets are green.
+/// For a disabled meter: all packets are green.
 [[nodiscard]] mlx5::MeterParams open_meter();
 
 } // namespace rawqp

@@ -10,10 +10,10 @@
 
 namespace rawqp {
 
-/// Has it blink for a second. EBUSY: somebody else does.
+/// Makes it blink for a second. EBUSY: somebody else does.
 using BlinkOnce = std::function<Result<void>()>;
 
-/// The kernel has it blink as long as a call lasts: a thread makes one call after the other.
+/// The kernel makes it blink as long as a call lasts: a thread makes one call after the other.
 class Led {
   public:
     explicit Led(BlinkOnce blink_once) : blink_once_(std::move(blink_once)) {}
@@ -21,8 +21,8 @@ class Led {
     Led(const Led&) = delete;
     Led& operator=(const Led&) = delete;
 
-    /// Returns after the first second, when it is known that it does blink. Of an LED that is on
-    /// nothing more is asked, unless it has stopped since.
+    /// Returns after the first second, when the LED is known to blink. Does nothing if it is on
+    /// already, unless it has stopped since.
     [[nodiscard]] Result<void> on();
     void off(); ///< takes a second at most
 

@@ -6,7 +6,7 @@
 
 namespace rawqp {
 
-/// Makes the netdev's MTU that of the port: a longer frame than Rx buffers expect stops a queue.
+/// Sets the netdev's MTU to the port's: a longer frame than Rx buffers expect stops a queue.
 [[nodiscard]] Result<void> sync_netdev_mtu(const Port& port, uint16_t mtu);
 
 } // namespace rawqp

@@ -15,7 +15,7 @@ struct CqOwner;
 struct Port;
 
 /// Registered with EAL from construction by start() to destruction. The handler runs on the
-/// interrupt thread, beside control calls.
+/// interrupt thread, concurrently with control calls.
 class AsyncEvents {
   public:
     explicit AsyncEvents(Port& port) : port_(port) {}
@@ -35,7 +35,7 @@ class AsyncEvents {
     void on_link_change(bool expected_up);
     bool report_link(); ///< whether it is up
 
-    /// Counted on EAL's interrupt thread alone, read anywhere.
+    /// Counted on EAL's interrupt thread only, read anywhere.
     struct Counts {
         std::atomic<uint64_t> link_up = 0, link_down = 0, device_fatal = 0, cq_errors = 0,
                               queue_errors = 0, others = 0;

@@ -33,12 +33,12 @@ void rxq_info_get(rte_eth_dev* dev, uint16_t queue, rte_eth_rxq_info* info) noex
 void txq_info_get(rte_eth_dev* dev, uint16_t queue, rte_eth_txq_info* info) noexcept;
 /// The device clock that RTE_ETH_RX_OFFLOAD_TIMESTAMP reports.
 int read_clock(rte_eth_dev* dev, uint64_t* clock) noexcept;
-/// The same in ticks, whatever stamps are.
+/// The same in ticks, whatever the unit of time stamps.
 [[nodiscard]] Result<uint64_t> device_ticks(const Port& port);
-/// ethdev asks this after an error, which is EIO then.
+/// ethdev asks this after an error, and returns EIO if so.
 int is_removed(rte_eth_dev* dev) noexcept;
 int fw_version_get(rte_eth_dev* dev, char* version, size_t size) noexcept;
-/// Has secondary processes tell the same as dev_info_get does now.
+/// Makes secondary processes report the same as dev_info_get does now.
 void publish_info(Port& port);
 
 // timesync.cpp

@@ -11,8 +11,8 @@ namespace rawqp {
 
 struct Port;
 
-/// Two drivers on one NIC split its packets in ways that nobody expects: logs it once for each such
-/// port, at watch() or when the port appears later. Control threads; the port outlives it.
+/// Two drivers on one NIC split its packets in unexpected ways: logs this once for each such port,
+/// at watch() or when the port appears later. Control threads; the port outlives it.
 class OtherDrivers {
   public:
     explicit OtherDrivers(const Port& port);
@@ -27,7 +27,7 @@ class OtherDrivers {
     void check_port(uint16_t id) const;
 
     const Port& port_;
-    std::string address_; ///< of the device on its bus; empty: it has none
+    std::string address_; ///< bus address of the device; empty: it has none
     bool registered_ = false;
 };
 

@@ -8,7 +8,7 @@ struct Port;
 
 /// Lets the commands find a port from construction to destruction, which waits for one that is
 /// being answered. They run on telemetry's thread with Port::control held, so the owner of a port
-/// that goes away destroys this before it takes that lock.
+/// that goes away destroys this object before taking that lock.
 class TelemetryEntry {
   public:
     explicit TelemetryEntry(Port& port);

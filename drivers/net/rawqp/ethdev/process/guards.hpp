@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How a secondary process lets go of queues that the primary is about to stop: its applications
-// poll guards instead of rings, and a guard tells whether somebody is inside.
+// How a secondary process lets go of queues that the primary is about to stop: its application
+// polls guards instead of rings, and a guard tells whether somebody is inside.
 #pragma once
 
 #include "drivers/net/rawqp/dpdk.hpp"
@@ -12,7 +12,7 @@ namespace rawqp {
 
 /// What ethdev's fast path gets as the queue. A closed guard's bursts are empty. The marks around a
 /// burst are plain stores: whoever closes it makes all threads of the process see the same order
-/// (membarrier), which costs them nothing until then.
+/// (membarrier), so that bursts pay nothing until then.
 template <class Burst> struct alignas(RTE_CACHE_LINE_SIZE) QueueGuard {
     uint32_t inside = 0;   ///< a burst is running; written by the queue's lcore only
     uint32_t visitors = 0; ///< calls that any thread may make: status, count
@@ -37,8 +37,8 @@ template <class Burst> struct alignas(RTE_CACHE_LINE_SIZE) QueueGuard {
 using RxGuard = QueueGuard<eth_rx_burst_t>;
 using TxGuard = QueueGuard<eth_tx_burst_t>;
 
-/// Those of one port, as large as a port may be: applications may hold on to them for as long as
-/// the process lives, so they are never freed.
+/// The guards of one port, for as many queues as a port may have: applications may keep using them
+/// as long as the process lives, so they are never freed.
 struct PortGuards {
     std::array<RxGuard, RTE_MAX_QUEUES_PER_PORT> rx;
     std::array<TxGuard, RTE_MAX_QUEUES_PER_PORT> tx;
@@ -49,17 +49,17 @@ struct PortGuards {
     std::array<void*, RTE_MAX_QUEUES_PER_PORT> no_rings{}; ///< of it
     rte_ether_addr no_address{};                           ///< of it
 
-    /// The same for each attachment of the port in this process.
+    /// The same object for each attachment of the port in this process.
     [[nodiscard]] static PortGuards& of(uint16_t port_id);
-    /// Makes them what ethdev calls for the port.
+    /// Makes ethdev call them for the port.
     void install(rte_eth_dev& dev, const RingFormat& format);
 
-    /// Waits until nobody is inside of a guard that was closed, `milliseconds` at most. False:
-    /// somebody still is.
+    /// Waits until nobody is inside a closed guard, `milliseconds` at most. False: somebody still
+    /// is.
     [[nodiscard]] bool wait_until_left(unsigned milliseconds) const;
 };
 
-/// ethdev's tx_done_cleanup, as a burst of the ring's queue. -EIO: it is closed.
+/// ethdev's tx_done_cleanup, guarded like a burst of the ring's queue. -EIO: it is closed.
 int guarded_tx_done_cleanup(void* ring, uint32_t count) noexcept;
 
 } // namespace rawqp

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What the processes of a port say to each other.
 //
-// A secondary asks the primary by rte_mp, one question at a time, and waits for the answer for a
-// bounded time. With the answer to `attach` it gets two descriptors: the RDMA device's, to map
-// doorbell registers from, and one end of a channel. By the channel the primary says that the
+// A secondary asks the primary through rte_mp, one question at a time, and waits for the answer for
+// a bounded time. With the answer to `attach` it gets two descriptors: the RDMA device's, to map
+// doorbell registers from, and one end of a channel. Over the channel the primary says that the
 // shared state has changed, and waits, also for a bounded time, until the secondary has let go of
-// what it must not use any more. Each side learns by it, too, that the other one has died.
+// what it must no longer use. The channel also tells each side that the other one has died.
 #pragma once
 
 #include "drivers/net/rawqp/dpdk.hpp"
@@ -17,7 +17,7 @@ inline constexpr char kActionName[] = "net_rawqp";
 
 /// How long a secondary waits for an answer, on whatever thread asks.
 inline constexpr unsigned kAnswerMilliseconds = 500;
-/// The same when it attaches: a program may take its time to start, and EAL's own questions wait as
+/// The same when it attaches: a program may take its time to start, and EAL's own requests wait as
 /// long.
 inline constexpr unsigned kAttachMilliseconds = 5000;
 /// How long the primary waits for all secondaries of a port together.
@@ -45,8 +45,8 @@ struct QuestionMessage {
 };
 
 struct AnswerMessage {
-    uint32_t number = 0; ///< the question's: EAL takes a late answer for that to the next one
-    int error = 0;       ///< errno value; EAGAIN: the control path is busy with the port just now
+    uint32_t number = 0; ///< the question's: EAL mistakes a late answer for that to the next one
+    int error = 0;       ///< errno value; EAGAIN: the control path is busy with the port at present
     MrEntry entry;
     mlx5dv_clock_info clock{};
     uint64_t time = 0;               ///< of device_clock
@@ -59,9 +59,9 @@ enum class Event : uint32_t {
     changed, ///< look at SharedPort again
     closed,  ///< the port is about to vanish
 };
-/// By the channel, and back again as the answer. The secondary begins: with a message of number 0
-/// it says that it has the channel, before it looks at the shared state. Until then there is
-/// nothing that it could let go of, and nobody waits for it: its answer to `attach` may have got
+/// Sent over the channel, and sent back as the answer. The secondary begins: with a message of
+/// number 0 it says that it has the channel, before it looks at the shared state. Until then there
+/// is nothing for it to let go of, and nobody waits for it: its answer to `attach` may have got
 /// lost.
 struct EventMessage {
     Event what{};

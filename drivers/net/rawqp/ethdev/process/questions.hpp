@@ -12,12 +12,12 @@ struct Answered {
     Fd fds[2];            ///< that came with it
 };
 
-/// Waits for the answer for so long, and behind other questions of this process. After one without
-/// an answer all but `attach` are not asked for a second.
+/// Waits this long for the answer, after waiting for other questions of this process. For a second
+/// after an unanswered question, only `attach` is asked.
 [[nodiscard]] Answered ask_primary(QuestionMessage question, unsigned milliseconds);
 
-/// What came, if it answers the question of this number. EAL has no such numbers: once nobody waits
-/// for an answer any more, it takes it for that to the next question of the process.
+/// The reply, if it answers the question with this number. EAL has no such numbers: it mistakes an
+/// answer for which nobody waits any more for that to the process's next question.
 [[nodiscard]] Answered take_answer(const rte_mp_msg& reply, uint32_t number);
 
 } // namespace rawqp

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Arithmetic on the rings' counters, which only their own lcores write, and on what control calls
-// remember of them. Whoever asks for statistics (ethdev's telemetry has a thread for it) finds each
-// number whole.
+// remember of them. Readers of statistics (ethdev's telemetry has its own thread) never see a torn
+// number.
 #pragma once
 
 #include "drivers/net/rawqp/rings/ring.hpp"
@@ -56,8 +56,8 @@ template <QueueCounters Counters> Counters& operator+=(Counters& a, const Counte
     return a;
 }
 
-/// What a queue counted since the statistics were reset. Packets that an error or a stop took back
-/// may have been counted before that: then the count goes on from there.
+/// What a queue counted since the statistics were reset. Packets that an error or a stop deducted
+/// may have been counted before the reset: then the count goes on from there.
 [[nodiscard]] inline RxCounters since_reset(const RxRing& ring, const RxCounters& base) {
     return snapshot(ring) - load(base);
 }
@@ -70,7 +70,7 @@ template <QueueCounters Counters> Counters& operator+=(Counters& a, const Counte
     return now - before;
 }
 
-/// Of what others read at the same time.
+/// Adds to counters that others read concurrently.
 template <QueueCounters Counters> void add(Counters& to, const Counters& more) {
     Counters sum = load(to);
     store(to, sum += more);

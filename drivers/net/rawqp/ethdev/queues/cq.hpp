@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Creation of completion queues that one thread uses, and whose they are.
+// Creation of completion queues that one thread uses, and their owners.
 #pragma once
 
 #include <atomic>
@@ -10,13 +10,13 @@
 
 namespace rawqp {
 
-/// Whose CQ it is, as its cq_context says: events of the device bring it when the queue may be
-/// gone, or have another CQ by now.
+/// The owner of a CQ, held in its cq_context: device events deliver it when the queue may already
+/// be gone or have another CQ.
 struct CqOwner {
     enum class Side : uint16_t { neither, rx, tx };
     Side side = Side::neither;
     uint16_t queue = 0;
-    uint32_t serial = 0; ///< of the CQ; no other one of this process has it
+    uint32_t serial = 0; ///< of the CQ; unique in this process
 
     [[nodiscard]] static CqOwner make(Side side, uint16_t queue) {
         static std::atomic<uint32_t> last{0};
@@ -29,8 +29,8 @@ struct CqOwner {
 };
 static_assert(sizeof(CqOwner) == sizeof(void*));
 
-/// Whether a creation failed because the provider does not know what was asked for, rather than for
-/// lack of resources: providers do not agree on the errno for that.
+/// Whether a creation failed because the provider does not support what was requested, rather than
+/// for lack of resources: providers do not agree on the errno for that.
 [[nodiscard]] inline bool is_unsupported(int error) {
     return error == EOPNOTSUPP || error == ENOSYS || error == EINVAL;
 }

@@ -21,7 +21,7 @@ struct RxQueue {
     RxQueue& operator=(const RxQueue&) = delete;
 
     Port& port;
-    SharedRxQueue& shared;      ///< of the queue's number: one object at a time is installed there
+    SharedRxQueue& shared;      ///< for the queue's number: one object at a time is installed there
     verbs::CompChannel channel; ///< null without Rx interrupts
     verbs::CqEx cq;
     uint32_t cq_serial = 0; ///< see CqOwner
@@ -30,16 +30,17 @@ struct RxQueue {
     RxSpec spec;
     RxRing* ring = nullptr;           ///< what dev->data->rx_queues[i] points to; owned
     SocketArray<rte_eth_rxseg> split; ///< RxSpec::split_wanted, for other processes to see
-    bool wq_strips = false;           ///< the WQ takes VLAN tags out
+    bool wq_strips = false;           ///< the WQ strips VLAN tags
     bool reset_failed = false;        ///< of the WQ: the device may still write into the mbufs
 
     /// The WQ is in RDY and the ring holds mbufs.
     [[nodiscard]] bool running() const { return shared.state == QueueState::running; }
-    /// Its CQ failed, and reports nothing any more.
+    /// Its CQ failed and no longer reports anything.
     [[nodiscard]] bool lost() const { return shared.failed_cq.is(cq_serial); }
-    /// While the port runs: it stays, as steering refers to its WQ.
+    /// Released while the port runs: it stays, as steering refers to its WQ.
     [[nodiscard]] bool released() const { return shared.state == QueueState::released; }
-    /// Of a queue that takes its place among the port's: what every process needs to know of it.
+    /// Called when the queue takes its place in the port: publishes what every process needs to
+    /// know of it.
     void publish(bool deferred);
     /// Adds what the queue has missed since the last time to the port's counters.
     void count_missed();
@@ -47,7 +48,7 @@ struct RxQueue {
 
 struct TxQueue {
     TxQueue(Port& owner, uint16_t id);
-    ~TxQueue(); ///< as that of an Rx queue
+    ~TxQueue(); ///< as for an Rx queue
     TxQueue(const TxQueue&) = delete;
     TxQueue& operator=(const TxQueue&) = delete;
 

@@ -18,35 +18,36 @@ namespace rawqp {
 /// SGEs that one receive WQE may have.
 [[nodiscard]] uint16_t max_rx_segments(const Port& port);
 
-/// Gives the spec the segments that a frame of so many bytes without FCS needs: mbufs of its pool,
-/// as a power of two, or the split that the application asked for. EINVAL when that is more than
+/// Gives the spec the segments that a frame of this many bytes without FCS needs: mbufs of its
+/// pool, a power of two, or the split that the application asked for. EINVAL when that is more than
 /// the device takes, or more than one mbuf without RTE_ETH_RX_OFFLOAD_SCATTER.
 [[nodiscard]] Result<void> fit_segments(const Port& port, RxSpec& spec, uint32_t frame);
 
-/// A queue that is set up and stopped. `wanted` holds what the application chose; the rest of the
-/// spec is filled in.
+/// Creates a queue that is set up and stopped. `wanted` holds what the application chose; the rest
+/// of the spec is filled in.
 [[nodiscard]] Result<std::unique_ptr<RxQueue>> create_rx_queue(Port& port, const RxSpec& wanted);
 
-/// Sets up anew, with the port's present MTU, each stopped Rx queue that was made for another one.
+/// Sets up anew, for the port's present MTU, each stopped Rx queue that was made for another one.
 [[nodiscard]] Result<void> refit_rx_queues(Port& port);
 
 /// `spec` with the demands of all queues of the port: what its one burst function must serve.
 [[nodiscard]] RxSpec combined_rx_spec(const Port& port, RxSpec spec);
 [[nodiscard]] TxSpec combined_tx_spec(const Port& port, TxSpec spec);
 
-/// Has every Rx queue report the marks of rte_flow rules, from its next burst on.
+/// Makes every Rx queue report the marks of rte_flow rules, from its next burst on.
 void use_marks(Port& port);
-/// And metadata that they set.
+/// Likewise the metadata that they set.
 void use_metadata(Port& port);
-/// What rules of the port give packets, a ring that nobody polls is to report.
+/// Makes a ring that nobody polls yet report what the port's rules attach to packets, as the other
+/// rings do.
 void report_as_others(const Port& port, RxRing& ring);
 
-/// RingHost::reset, after an error CQE: the WQ or QP to reset and back to ready.
+/// RingHost::reset, after an error CQE: takes the WQ or QP to reset and back to ready.
 [[nodiscard]] int recover(RxQueue& queue);
 [[nodiscard]] int recover(TxQueue& queue);
 
-/// Start brings a queue from set-up to running, stop brings it back; both do nothing if that is
-/// done already. Stop waits up to 200 ms for packets that were handed to the device to leave.
+/// Start takes a queue from set-up to running, stop takes it back; both do nothing if that is
+/// already done. Stop waits up to 200 ms for packets handed to the device to leave.
 [[nodiscard]] Result<void> start_rx_queue(RxQueue& queue);
 void stop_rx_queue(RxQueue& queue);
 [[nodiscard]] Result<void> start_tx_queue(TxQueue& queue);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Rx interrupts: a completion channel per queue, which the application waits on by epoll.
+// Rx interrupts: a completion channel per queue, on which the application waits with epoll.
 #pragma once
 
 #include "common/result.hpp"

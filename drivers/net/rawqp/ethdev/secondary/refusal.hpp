@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Operations of the primary process that a secondary one refuses: with -EPERM, and a line in the
-// log that has the name of the function that was called.
+// Operations of the primary process that a secondary one refuses: with -EPERM, and a log line that
+// names the function that was called.
 #pragma once
 
 #include "drivers/net/rawqp/dpdk.hpp"
@@ -11,7 +11,7 @@
 
 namespace rawqp::secondary {
 
-/// An operation by the name that its users know.
+/// The name by which users know an operation.
 template <size_t kSize> struct Name {
     char text[kSize];
     consteval Name(const char (&from)[kSize]) { std::copy_n(from, kSize, text); }
@@ -27,16 +27,16 @@ template <Name kName, class R, class... Args> struct Refused<kName, R (*)(rte_et
         if constexpr (!std::is_void_v<R>) return static_cast<R>(error);
     }
 };
-/// Puts the refusal in place of an operation of a table.
+/// Puts the refusal in the place of an operation in a table.
 template <Name kName, class Operation> constexpr void refused(Operation& operation) {
     operation = Refused<kName, Operation>::call;
 }
 
-/// What a secondary process may do with flow rules, and the refusal of all else.
+/// What a secondary process may do with flow rules, and the refusal of everything else.
 int flow_ops_get(rte_eth_dev* dev, const rte_flow_ops** ops) noexcept;
 /// The refusal of meters.
 int meter_ops_get(rte_eth_dev* dev, void* ops) noexcept;
-/// That of flow queues, where these have a table beside the port's.
+/// The refusal of flow queues, where these have a separate table.
 void set_flow_queue_ops(rte_eth_dev& dev) noexcept;
 
 } // namespace rawqp::secondary

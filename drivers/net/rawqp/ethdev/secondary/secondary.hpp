@@ -14,12 +14,12 @@
 
 namespace rawqp {
 
-/// Probe in a secondary process: the primary has a port of the device's name.
+/// Probe in a secondary process: the primary has a port with the device's name.
 [[nodiscard]] Result<void> attach_secondary(rte_vdev_device* vdev, RingFormats formats);
 
 extern const eth_dev_ops kSecondaryOps;
 
-/// The last of the events that have come, as an earlier one may be of a state that is past.
+/// The last event that has come, as an earlier one may be about a past state.
 struct LastEvent {
     std::optional<EventMessage> event;
     bool over = false; ///< nothing more comes
@@ -27,22 +27,22 @@ struct LastEvent {
     [[nodiscard]] bool is_end() const { return over || is_closed(); }
 };
 
-/// process_private of a secondary. It owns mappings and functions; all else is the primary's, to
-/// which it turns for what is not plain data. When the primary closes the port or dies, bursts are
-/// empty from then on, and operations fail.
+/// process_private of a secondary. It owns mappings and functions; everything else is the
+/// primary's, which it asks for what is not plain data. Once the primary closes the port or dies,
+/// bursts are empty and operations fail.
 class SecondaryPort final : public ProcessPort {
   public:
     SecondaryPort(rte_eth_dev* dev, SharedPort& shared, RingFormats formats);
     ~SecondaryPort();
 
-    /// Makes itself known to the primary, and opens the queues that run.
+    /// Announces itself to the primary, and opens the queues that run.
     [[nodiscard]] Result<void> connect();
-    /// Ethdev's fast path calls the guards from now on. After rte_eth_dev_probing_finish.
+    /// From now on ethdev's fast path calls the guards. Called after rte_eth_dev_probing_finish.
     void install();
     /// The shared state may be read, within a Visit, and the primary be asked.
     [[nodiscard]] bool alive() const { return !gone_.load(); }
 
-    /// While one lasts that is let in, the primary does not take the shared state away.
+    /// While a Visit that was let in lasts, the primary does not take the shared state away.
     class Visit {
       public:
         explicit Visit(SecondaryPort& port) : port_(port) { ++port_.visitors_; }
@@ -62,32 +62,34 @@ class SecondaryPort final : public ProcessPort {
     int read_clock(uint64_t& ticks) override;
     void read_missed() override;
 
-    /// Has the primary read the link, into rte_eth_dev_data.
+    /// Makes the primary read the link into rte_eth_dev_data.
     [[nodiscard]] int read_link();
-    /// As rte_eth_read_clock. 0 or an errno value, as the others here.
+    /// As rte_eth_read_clock. 0 or an errno value, like the others here.
     [[nodiscard]] int device_clock(uint64_t& time);
     [[nodiscard]] int query_flow(const rte_flow* flow, rte_flow_query_count& count);
 
     [[nodiscard]] static SecondaryPort& of(const rte_eth_dev* dev) {
         return static_cast<SecondaryPort&>(ProcessPort::of(dev));
     }
-    /// What ethdev has in place of the shared data once the port is closed here or by the primary,
-    /// which erases those, and has another port in their place some time: no queues, no address. By
-    /// the number in them ethdev finds the fast path to reset (DPDK 22.11 to 25.11).
+    /// What ethdev has instead of the shared data once the port is closed, here or by the primary,
+    /// which erases that data and may later have another port in its place: no queues, no address.
+    /// By the port number in it ethdev finds the fast path to reset (DPDK 22.11 to 25.11).
     [[nodiscard]] rte_eth_dev_data& data_of_closed();
 
   private:
-    /// The answer's error is in it, or why there is none: EIO, the primary is gone; ETIMEDOUT.
+    /// The result has the answer's error, or why there is no answer: EIO, the primary is gone;
+    /// ETIMEDOUT.
     AnswerMessage ask(QuestionMessage question);
     template <class Ring> int ask_reset(Question what, const Ring& ring);
-    /// Opens the guards of running queues, closes the others, and waits until those are left.
+    /// Opens the guards of running queues, closes the others, and waits until nobody is inside
+    /// those.
     void follow();
     void open_queues();
     void leave(const char* why);
-    /// Has the primary let this process in. `missed`: what it has told since.
+    /// Makes the primary admit this process. `missed`: what it has notified since.
     int enter(LastEvent& missed);
     void read_shared();
-    /// Until nobody looks at the shared state any more, or does so for too long.
+    /// Waits until nobody looks at the shared state any more, or somebody does so for too long.
     void wait_for_visitors() const;
 
     Result<void> watch_channel();
@@ -96,7 +98,7 @@ class SecondaryPort final : public ProcessPort {
     static void on_mempool_event(rte_mempool_event event, rte_mempool* pool, void* self);
     void read_event();
 
-    const uint16_t port_id_; ///< ethdev's data may vanish
+    const uint16_t port_id_; ///< as ethdev's data may vanish
     const RingFormats formats_;
     PortGuards& guards_;
     Fd device_; ///< the primary's, for mmap
@@ -107,8 +109,8 @@ class SecondaryPort final : public ProcessPort {
     std::atomic<uint32_t> visitors_ = 0;
     std::mutex queues_mutex_; ///< around open and close
     std::mutex clock_mutex_;
-    uint64_t next_clock_ = 0; ///< timer cycles: when to ask for it again
-    AnswerMessage clock_;     ///< to that question, the last time
+    uint64_t next_clock_ = 0; ///< timer cycles: when to ask for the clock again
+    AnswerMessage clock_;     ///< the last answer to that question
 };
 
 } // namespace rawqp

@@ -9,12 +9,12 @@
 
 namespace rawqp {
 
-/// Of `count` bits from `bit` on, those in the byte that holds the first of them.
+/// How many of `count` bits from `bit` on lie in the byte that holds the first of them.
 [[nodiscard]] constexpr size_t bits_of_byte(size_t bit, size_t count) {
     return std::min(8 - bit % 8, count);
 }
 
-/// Most fields are some.
+/// Whether the bits are whole bytes, as most fields are.
 [[nodiscard]] constexpr bool whole_bytes(size_t bit, size_t count) {
     return (bit | count) % 8 == 0;
 }
@@ -60,7 +60,7 @@ inline void set_bits(std::span<uint8_t> bytes, size_t bit, size_t count, uint64_
     return any != 0;
 }
 
-/// Adds the set bits among `count` of them to those at another place.
+/// ORs `count` bits into those at another place.
 inline void or_bits(std::span<const uint8_t> from, size_t bit, size_t count, std::span<uint8_t> to,
                     size_t to_bit) {
     if (whole_bytes(bit | to_bit, count)) {

@@ -14,7 +14,7 @@
 
 namespace rawqp {
 
-/// A field of an outermost header, or some bits of metadata, that get another value.
+/// A field of an outermost header, or some bits of metadata, that gets another value.
 struct Rewrite {
     Protocol protocol = Protocol::eth;
     uint16_t bit = 0, bits = 0;      ///< of the layer; a row of the table of fields to rewrite
@@ -26,27 +26,27 @@ struct Rewrite {
         uint16_t bit = 0;
         auto operator<=>(const Source&) const = default;
     };
-    std::optional<Source> from{}; ///< as many bits are copied from there; none: the value counts
+    std::optional<Source> from{}; ///< this many bits are copied from there; none: the value counts
 
     auto operator<=>(const Rewrite&) const = default;
 };
 
-/// What comes off and what goes on at the front of a packet.
+/// What is removed from and added to the front of a packet.
 enum class Reformat : uint8_t {
     none,
     strip_tunnel,       ///< up to the inner Ethernet header
     wrap,               ///< the header goes before the packet
-    strip_tunnel_to_l3, ///< up to the inner IP header, which gets the header (Ethernet)
-    wrap_l3,            ///< the header takes the place of Ethernet's
+    strip_tunnel_to_l3, ///< up to the inner IP header, before which the header (Ethernet) goes
+    wrap_l3,            ///< the header replaces Ethernet's
 };
 
-/// In the order in which the device does it: tunnels come off, fields change, tunnels go on.
+/// In the order in which the device works: tunnels are stripped, fields change, tunnels are added.
 struct Edits {
     std::vector<Rewrite> rewrites{};
     Reformat reformat = Reformat::none;
     std::vector<uint8_t> header{};       ///< of `reformat`
     bool pop_vlan = false;               ///< before fields change
-    std::optional<uint32_t> push_vlan{}; ///< TPID and TCI of a tag that goes on after that
+    std::optional<uint32_t> push_vlan{}; ///< TPID and TCI of a tag that is pushed after that
 
     [[nodiscard]] bool empty() const {
         return rewrites.empty() && reformat == Reformat::none && !changes_tags();
@@ -61,8 +61,8 @@ struct Edits {
 };
 using SharedEdits = Ref<const Edits>;
 
-/// What the device's words have places for: 10 bits for the bytes of a header, 8 for the number of
-/// commands, of which a mark takes one. More would be taken for less.
+/// What the device's fields have room for: 10 bits for the bytes of a header, 8 for the number of
+/// commands, of which a mark takes one. A larger number would be truncated.
 inline constexpr size_t kMostHeaderBytes = (1u << 10) - 1, kMostRewriteCommands = (1u << 8) - 2;
 
 /// set_action_in, add_action_in and copy_action_in of the PRM, eight bytes each, in big-endian

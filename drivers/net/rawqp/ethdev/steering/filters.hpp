@@ -30,8 +30,8 @@ class Filters {
     ~Filters();
 
     /// Makes the installed rules equal to `state`: adds first, then removes what is no longer
-    /// wanted, so that traffic wanted before and after is never interrupted. On failure the rules
-    /// are as they were. Lower steering priority than rte_flow rules.
+    /// wanted, so that traffic wanted both before and after is never interrupted. On failure the
+    /// rules are as they were. Lower steering priority than rte_flow rules.
     [[nodiscard]] Result<void> apply(const FilterState& state);
     /// Removes every rule (port stop, isolated mode).
     void clear();

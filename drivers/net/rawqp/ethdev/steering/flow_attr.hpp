@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A rule as ibv_create_flow takes it: an ibv_flow_attr and its specs, one for each header, an
-// 802.1Q tag in that of Ethernet.
+// A rule as ibv_create_flow takes it: an ibv_flow_attr and its specs, one for each header, with an
+// 802.1Q tag in Ethernet's.
 #pragma once
 
 #include "drivers/net/rawqp/ethdev/steering/engine.hpp"
@@ -10,23 +10,23 @@
 
 namespace rawqp {
 
-/// Of one request after the other. Most ask for the bits that the one before has asked for, with
-/// other values: then these alone are written.
+/// Serves one request after the other. Most match the same bits as the one before, with other
+/// values: then only the values are written.
 class FlowAttr {
   public:
-    /// `counters`: null if the packets are not counted. Valid until the next one.
+    /// `counters`: null if the packets are not counted. Valid until the next call.
     ibv_flow_attr* write(const SteeringRequest& request, uint8_t ib_port, ibv_counters* counters);
     [[nodiscard]] std::span<const uint8_t> bytes() const { return bytes_; }
 
   private:
-    /// What decides which specs there are.
+    /// What determines the specs.
     struct Terms {
         ibv_flow_attr_type type = IBV_FLOW_ATTR_NORMAL;
         uint8_t ib_port = 0; ///< 0: nothing has been written
         bool tagged = false, drops = false, counts = false;
         bool operator==(const Terms&) const = default;
     };
-    /// A field of a layer, and where its value stands.
+    /// A field of a layer, and where its value is.
     struct Place {
         uint8_t layer;
         uint16_t field, bits;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What counts the packets of a rule, or of several.
+// Counts the packets of a rule, or of several.
 #pragma once
 
 #include "common/result.hpp"
@@ -12,38 +12,37 @@ struct FlowCounts {
     uint64_t packets = 0, bytes = 0;
 };
 
-/// Counts for the rules that refer to it, whichever engines put these to the device: each engine
-/// has an object of its own in it, made for the first rule that it counts. Outlives its rules.
-/// Control threads only.
+/// Counts for the rules that refer to it, whichever engines installed them: each engine has its own
+/// object in it, made for the first rule that it counts. Outlives its rules. Control threads only.
 class FlowCounter {
   public:
-    /// `shared`: it is of no rule's own.
+    /// `shared`: it belongs to no single rule.
     FlowCounter(ibv_context* context, Devx& devx, bool shared)
         : context_(context), devx_(devx), shared_(shared) {}
 
     [[nodiscard]] bool shared() const { return shared_; }
 
-    /// For rules by verbs. Null with errno.
+    /// For rules through verbs. Null with errno.
     [[nodiscard]] ibv_counters* verbs();
     /// For rules in the device's own terms. Null with errno.
     [[nodiscard]] const DevxObject* devx();
 
-    /// Since it was made or last reset, also over times when no rule counted.
+    /// Counts since it was made or last reset, including times when no rule counted.
     [[nodiscard]] Result<FlowCounts> read();
-    /// Never reset. Of a counter by verbs that no rule counts in, as it was noted last.
+    /// Counts that are never reset. For a verbs counter in which no rule counts, as last noted.
     [[nodiscard]] Result<FlowCounts> total();
-    /// Before the last rule that counts here may go from the device: verbs reads nothing then.
+    /// Called before the last rule that counts here may be removed: verbs reads nothing after that.
     void note() {
         if (verbs_) (void)total();
     }
-    /// Sets to zero what read() has told.
+    /// Resets the counts by what read() has reported.
     void reset(const FlowCounts& told) {
         seen_.packets += told.packets;
         seen_.bytes += told.bytes;
     }
-    /// Sets to zero, for another rule, what no rule counts in. False with errno.
+    /// Sets the counter, in which no rule counts, to zero for another rule. False with errno.
     [[nodiscard]] bool renew();
-    /// Makes now what the other one has made for its rules. False with errno.
+    /// Makes in advance what the other one has made for its rules. False with errno.
     [[nodiscard]] bool prepare(const FlowCounter& other);
 
   private:
@@ -55,7 +54,7 @@ class FlowCounter {
     verbs::Handle<ibv_counters> verbs_;
     DevxObject object_;
     FlowCounts seen_;  ///< when it was last reset
-    FlowCounts noted_; ///< by verbs, when it was last read
+    FlowCounts noted_; ///< through verbs, when it was last read
 };
 /// Of one rule, or shared by several.
 using CounterRef = Ref<FlowCounter>;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A flow table of the process's own (DevX): the rules of an rte_flow group above 0.
+// A flow table that the process makes itself (DevX): the rules of an rte_flow group above 0.
 //
 // The device tries a table's entries by their index, and wants those of one mask in ranges. So each
 // place (priority, depth and turn) has a share of the indices, in the order of places; better
@@ -14,7 +14,7 @@
 
 namespace rawqp {
 
-/// What becomes of an entry's packets. Numbers are the device's.
+/// What happens to an entry's packets. Numbers are the device's.
 struct EntryActions {
     uint32_t tag = 0; ///< 0: none
     bool drop = false;
@@ -23,29 +23,30 @@ struct EntryActions {
     std::optional<uint32_t> push_vlan; ///< the tag: TPID and TCI
     std::optional<uint32_t> tir;       ///< neither this nor a table: dropped, or sent
     std::optional<uint32_t> table;
-    std::optional<uint32_t> sampler; ///< in place of either
+    std::optional<uint32_t> sampler; ///< instead of either
     std::optional<uint32_t> counter;
     std::optional<uint32_t> rewriting;
     std::optional<uint32_t> reformatting;
     const Meter* meter = nullptr; ///< run first; its color is in kColorRegister
-    bool any_level = false;       ///< `table` may be of a lower level
+    bool any_level = false;       ///< `table` may have a lower level
 };
 
 class GroupTable {
   public:
     static constexpr uint32_t kPriorities = 4096, kTurns = 2;
     static constexpr uint32_t kPlaces = kPriorities * kClassDepths * kTurns;
-    /// Of a priority, its depth and the turn in which one rule takes over from another.
+    /// The place of a priority, its depth and the turn in which one rule takes over from another.
     [[nodiscard]] static constexpr uint16_t place_of(uint32_t priority, uint16_t depth,
                                                      uint8_t turn) {
         return static_cast<uint16_t>((priority * kClassDepths + depth) * kTurns + turn);
     }
 
-    /// Null with errno. A table leads to those of higher levels only. `entries`: of 2^n.
+    /// Null with errno. A table leads only to those of higher levels. `entries`: of 2^n.
     [[nodiscard]] static std::unique_ptr<GroupTable> make(Devx& devx, bool sends, uint8_t level,
                                                           uint8_t log_entries);
 
-    /// An entry, taken out when the reference goes; before the table. Null with errno.
+    /// An entry, removed when the reference goes, which must be before the table does. Null with
+    /// errno.
     [[nodiscard]] PartRef add(uint32_t place, const Mlx5Match& match, const EntryActions& actions);
     [[nodiscard]] const DevxObject& object() const { return table_; }
     /// The first index of a place's share.
@@ -66,7 +67,7 @@ class GroupTable {
         DevxObject object;
         void release() override;
     };
-    /// With the memory for its entries: none is allocated for one.
+    /// Includes the memory for its entries: none is allocated for a single one.
     struct Range {
         GroupTable* table;
         uint32_t first, end;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What an engine has no words for.
+// What an engine cannot express.
 #pragma once
 
 #include "drivers/net/rawqp/ethdev/steering/pattern.hpp"
@@ -10,19 +10,19 @@
 
 namespace rawqp {
 
-/// No text is made of it before somebody wants to read it: where the next engine has words, nobody
+/// Only made into text when somebody wants to read it: if the next engine can express it, nobody
 /// does.
 struct Lack {
-    const Layer* layer = nullptr; ///< of the request; null: it is no header
+    const Layer* layer = nullptr; ///< of the request; null: not a header
     const char* why = nullptr;
-    const Field* field = nullptr; ///< of the layer, which `why` says who has no place for
-    int error = 0;                ///< with which the device said so
+    const Field* field = nullptr; ///< of the layer; `why` says who has no place for it
+    int error = 0;                ///< errno with which the device said so
 
     [[nodiscard]] std::string what() const;
 };
 
-/// Of all headers, the bits that an engine has places for: several fields may have the same bits,
-/// and one of them with a place is enough.
+/// The bits of all headers that an engine has places for: several fields may share bits, and it is
+/// enough if one of them has a place.
 class CarriedBits {
   public:
     /// `carried(field, depth)`: whether there is a place for it.
@@ -42,7 +42,7 @@ class CarriedBits {
     std::array<std::array<LayerBytes, kProtocols>, kDepths> bits_{};
 };
 
-/// The first masked field of the pattern that there is no place for. `who` has none.
+/// The first masked field of the pattern for which `who` has no place.
 [[nodiscard]] std::optional<Lack> first_lack(const Pattern& pattern, const char* who,
                                              const CarriedBits& carried);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The bytes of a header that a rule matches, and its fields, read eight bytes at a time: a rule is
-// asked for every field several times before it is in the device.
+// The bytes of a header that a rule matches, and its fields, read eight bytes at a time: every
+// field of a rule is read several times before the rule is in the device.
 #pragma once
 
 #include "drivers/net/rawqp/ethdev/steering/bits.hpp"
@@ -13,9 +13,9 @@ namespace rawqp {
 
 inline constexpr size_t kLongestHeader = 40;
 
-/// A header as on the wire, and after the longest one a byte of flags: what can be asked of a
-/// packet and is no field of this header. The rest is zero, and there so that a word can be read
-/// from any byte that is used.
+/// A header as on the wire and, after the longest one, a byte of flags: properties of a packet that
+/// can be matched but are not fields of this header. The rest is zero padding, so that a word can
+/// be read from any byte in use.
 struct LayerBytes : std::array<uint8_t, kLongestHeader + 8> {
     [[nodiscard]] uint8_t& flags() { return (*this)[kLongestHeader]; }
     [[nodiscard]] uint8_t flags() const { return (*this)[kLongestHeader]; }
@@ -46,7 +46,7 @@ template <class Operation>
 [[nodiscard]] inline LayerBytes operator^(const LayerBytes& a, const LayerBytes& b) {
     return by_words(a, b, [](uint64_t x, uint64_t y) { return x ^ y; });
 }
-/// The bits of the first that the second lacks.
+/// The bits of the first that are not in the second.
 [[nodiscard]] inline LayerBytes without(const LayerBytes& a, const LayerBytes& b) {
     return by_words(a, b, [](uint64_t x, uint64_t y) { return x & ~y; });
 }
@@ -89,7 +89,7 @@ inline void set_bits(LayerBytes& bytes, size_t bit, size_t count, uint64_t numbe
     std::memcpy(bytes.data() + bit / 8, &word, sizeof word);
 }
 
-/// Of any number.
+/// Sets any number of bits.
 inline void set_all_bits(LayerBytes& bytes, size_t bit, size_t count) {
     for (; count > kBitsOfWord; bit += 56, count -= 56)
         set_bits(bytes, bit, 56, ~uint64_t{0});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What becomes of packets that a meter has colored: a table behind the entry that runs it (DevX).
+// What happens to packets that a meter has colored: a table behind the entry that runs it (DevX).
 #pragma once
 
 #include "drivers/net/rawqp/ethdev/steering/group_table.hpp"
@@ -8,11 +8,11 @@ namespace rawqp {
 
 class Metering final : public SharedPart {
   public:
-    /// `actions` are those of packets that the meter does not drop. Null with errno.
+    /// `actions` apply to packets that the meter does not drop. Null with errno.
     [[nodiscard]] static std::unique_ptr<Metering> make(Devx& devx, bool sends, const Meter& meter,
                                                         EntryActions actions);
 
-    /// By which entries name it.
+    /// The number by which entries name it.
     [[nodiscard]] uint32_t number() const { return table_->object().number; }
     void release() override { delete this; }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A request in words of the device that all rules by libmlx5 have, however they come to it: match
-// parameters, and edits of packets as lists that rules share.
+// A request in the device's terms, as common to all rules through libmlx5, however installed: match
+// parameters, and packet edits as lists that rules share.
 #pragma once
 
 #include "drivers/net/rawqp/ethdev/steering/engine.hpp"
@@ -26,26 +26,26 @@ struct Parameters {
 };
 
 /// Why the device's match parameters, or those of the kernel's flows in group 0, have no place for
-/// what the request matches.
+/// something that the request matches.
 [[nodiscard]] std::optional<Lack> lack_of_match(const SteeringRequest& request);
-/// As mlx5_ib decides it, which tries such rules after all levels: by the bytes in the places of a
-/// MAC and of an IPv4 address.
+/// Decides like mlx5_ib, which tries such rules after all levels: by the bytes in the places of a
+/// MAC and an IPv4 address.
 [[nodiscard]] bool sorted_as_multicast(const Mlx5Match& match);
 
-/// Edits of packets as the device takes them: what it rewrites, or a reformat with its header. Keys
-/// are the same if that part of their edits is.
+/// Packet edits as the device takes them: what it rewrites, or a reformat with its header. Keys are
+/// equal if that part of their edits is.
 struct EditKey {
     bool egress;
     bool rewrites;
-    uint32_t noted_tag; ///< a mark that rules of later groups match; 0: none
+    uint32_t noted_tag; ///< mark that rules of later groups match; 0: none
     SharedEdits edits;  ///< null: none
 
     friend bool operator<(const EditKey& a, const EditKey& b);
-    /// Commands of rewriting, or the header.
+    /// The rewrite commands, or the header.
     [[nodiscard]] std::vector<uint8_t> bytes() const;
 };
 
-/// Whether fields change, a note of the mark for later groups among them.
+/// Whether fields change, including the mark's note for later groups.
 [[nodiscard]] bool rewrites(const SteeringRequest& request);
 [[nodiscard]] EditKey rewriting_of(const SteeringRequest& request);
 [[nodiscard]] bool reformats(const SteeringRequest& request);

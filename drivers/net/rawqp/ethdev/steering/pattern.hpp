@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a rule matches, in the protocols' own words: a list of header layers, those of a tunnel's
-// inside among them. Pure values: nothing here talks to a device or knows how one is asked.
+// What a rule matches, in the protocols' own words: a list of header layers, including those inside
+// a tunnel. Pure values: nothing here talks to a device or knows how to.
 #pragma once
 
 #include "drivers/net/rawqp/ethdev/steering/protocol.hpp"
@@ -14,7 +14,7 @@
 
 namespace rawqp {
 
-/// A header that packets must have, with the bits of it that they must have, too.
+/// A header that packets must have, with the bits that it must have, too.
 struct Layer {
     Protocol protocol;
     uint8_t depth;          ///< 1: inside a tunnel
@@ -32,7 +32,7 @@ struct Layer {
         return get_bits(value, bit, bits);
     }
     [[nodiscard]] bool masks(uint16_t bit, uint16_t bits) const { return any_bit(mask, bit, bits); }
-    /// Whether what is demanded leaves room for this number.
+    /// Whether what is demanded so far allows this number.
     [[nodiscard]] bool allows(uint16_t bit, uint16_t bits, uint64_t number) const {
         return ((get(bit, bits) ^ number) & get_bits(mask, bit, bits)) == 0;
     }
@@ -49,8 +49,8 @@ struct Layer {
 }
 
 /// Layers in the order of a packet's bytes, and after them those of metadata in the order of
-/// Protocol, however they were asked for. The first one is Ethernet, always. Each header follows
-/// from a field of the one before (see Binding), which is demanded as well; of VLAN tags that is
+/// Protocol, however they were requested. The first one is always Ethernet. Each header follows
+/// from a field of the one before (see Binding), which is demanded as well; for VLAN tags that is
 /// kCustomerTag or kServiceTag, as devices find the EtherType after all tags.
 class Pattern {
   public:
@@ -71,7 +71,7 @@ class Pattern {
     }
     ~Pattern() = default;
 
-    /// Adds a header after the last one. `contradicts`: that one demands another.
+    /// Adds a header after the last one. `contradicts`: the last one demands another.
     [[nodiscard]] Follows push(Protocol protocol);
     /// The layer of this kind of metadata, new if need be.
     [[nodiscard]] Layer& metadata(Protocol protocol);
@@ -84,17 +84,17 @@ class Pattern {
     /// The last header.
     [[nodiscard]] Layer& last() { return layers_[headers() - 1]; }
     [[nodiscard]] const Layer& last() const { return layers_[headers() - 1]; }
-    /// The header whose fields say what follows the last one: that one, or what comes before a GRE
-    /// key.
+    /// The header whose fields say what follows the last one: the last one itself, or the one
+    /// before a GRE key.
     [[nodiscard]] const Layer& announcing() const { return layers_[announcing_at()]; }
     /// The outermost Ethernet header.
     [[nodiscard]] Layer& eth() { return layers_[0]; }
     [[nodiscard]] const Layer& eth() const { return layers_[0]; }
     [[nodiscard]] bool multicast_only() const; ///< by its outer destination MAC
 
-    /// A form of few bytes: two patterns are the same if theirs are.
+    /// The size of a compact form: two patterns are equal if their forms are.
     [[nodiscard]] size_t bytes() const;
-    /// Returns what is after them.
+    /// Writes that form and returns the end of it.
     uint8_t* write(uint8_t* to) const;
     [[nodiscard]] static Pattern from_bytes(std::span<const uint8_t> bytes);
     static constexpr size_t kValueInLayer = 2; ///< where its value is in a layer's bytes
@@ -118,7 +118,7 @@ class Pattern {
         return layers_[at].protocol == Protocol::gre_key ? at - 1 : at;
     }
 
-    std::array<Layer, kMostLayers> layers_; ///< so many of them are written:
+    std::array<Layer, kMostLayers> layers_; ///< only this many of them are written:
     uint8_t count_ = 1;
 };
 
@@ -139,8 +139,8 @@ struct ClassRule {
 [[nodiscard]] std::vector<ClassRule> split_by_class(const Pattern& pattern, uint64_t rte_rss_types,
                                                     uint8_t depth = 0);
 
-/// Where packets of one class go; without hash fields that is the first queue. In the memory of
-/// another one, as far as it is enough.
+/// Where packets of one class go; without hash fields that is the first queue. Reuses another one's
+/// memory, as far as it suffices.
 [[nodiscard]] RssDestination destination_of(const std::vector<uint16_t>& table, const RssKey& key,
                                             uint64_t hash_fields, RssDestination memory = {});
 

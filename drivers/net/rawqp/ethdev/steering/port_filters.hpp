@@ -10,7 +10,7 @@ namespace rawqp {
 
 /// The port's own filters as ethdev's data describe them now.
 [[nodiscard]] FilterState wanted_filters(const Port& port);
-/// Installs them; nothing to do while the port is stopped or isolated, or has no Rx queues. Changes
+/// Installs them; does nothing while the port is stopped or isolated, or has no Rx queues. Changes
 /// are atomic: on failure the old filters stay.
 [[nodiscard]] Result<void> apply_filters(Port& port, const FilterState& state);
 

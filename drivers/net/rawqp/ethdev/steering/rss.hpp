@@ -48,27 +48,27 @@ struct RssDestination {
 /// A Toeplitz hash.
 struct RssHash {
     RssKey key = kDefaultRssKey;
-    bool symmetric = false; ///< asked for as such
+    bool symmetric = false; ///< requested as such
 };
 
 /// symmetric_toeplitz_sort, which has a name since DPDK 23.11.
 inline constexpr auto kSymmetricSort =
     static_cast<rte_eth_hash_function>(RTE_ETH_HASH_FUNCTION_SYMMETRIC_TOEPLITZ + 1);
 
-/// The hash for a function of ethdev and these types, where the default one leaves the choice to
-/// the driver, and an empty key was not given: then it goes on as it is. Of the device's hash
-/// functions Toeplitz is the only one that verbs can ask for: it is symmetric by its key.
+/// The hash for a function of ethdev and these types. The default function leaves the choice to the
+/// driver; an empty key means that none was given, and the present one stays. Of the device's hash
+/// functions verbs can only request Toeplitz: it is made symmetric by its key.
 [[nodiscard]] Result<RssHash> hash_for(rte_eth_hash_function function, uint64_t rte_rss_types,
                                        std::span<const uint8_t> given, const RssHash& now);
 
 class RssQps;
 
-/// A destination and, while rules lead there, its hash QP. Equal ones are one.
+/// A destination and, while rules lead there, its hash QP. Equal destinations share one.
 struct RssTarget {
     RssQps& qps; ///< which knows it
     RssDestination destination;
     verbs::RwqIndTable table{};
-    verbs::Qp qp{}; ///< goes before the table that it refers to
+    verbs::Qp qp{}; ///< destroyed before the table that it refers to
     size_t users = 0;
     TunnelCounts tunnels{}; ///< of the rules that lead there
 
@@ -79,7 +79,7 @@ struct RssTarget {
 };
 using RssTargetRef = Ref<RssTarget>;
 
-/// A share of a target's QP, or none; the last one to go takes the QP with it.
+/// A share of a target's QP, or none; the last one to go destroys the QP.
 class HashQp {
   public:
     HashQp() = default;
@@ -101,7 +101,7 @@ class HashQp {
     RssTargetRef target_;
 };
 
-/// That a rule leads packets of some tunnels to a target's queues, as long as this lives.
+/// While this lives, a rule leads packets of some tunnels to a target's queues.
 class TunnelUse {
   public:
     TunnelUse() = default;
@@ -132,11 +132,11 @@ class RssQps {
     RssQps(const verbs::Api& api, ibv_context* context, ibv_pd* pd, RxQueueSet& queues,
            CreateQp create_qp = nullptr);
 
-    /// Known by its value; the device is not asked.
+    /// The target with this value; the device is not asked.
     [[nodiscard]] RssTargetRef target(const RssDestination& destination);
-    /// All packets to one queue.
+    /// The target that sends all packets to one queue.
     [[nodiscard]] RssTargetRef target(uint16_t queue);
-    /// Whether its queues are there; the error names one that is not.
+    /// Checks that its queues exist; the error names one that does not.
     [[nodiscard]] Result<void> check_queues(const RssTarget& target) const;
     /// Its QP, created by the first user.
     [[nodiscard]] Result<HashQp> acquire(const RssTargetRef& target);
@@ -158,8 +158,8 @@ class RssQps {
     ibv_pd* pd_;
     RxQueueSet& queues_;
     CreateQp create_qp_;
-    std::vector<TunnelCounts> tunnels_;                ///< by queue: of the targets that it is in
-    std::map<RssDestination, RssTarget*> targets_;     ///< those that there are
+    std::vector<TunnelCounts> tunnels_;                ///< by queue: of the targets that include it
+    std::map<RssDestination, RssTarget*> targets_;     ///< the existing ones
     RssDestination one_queue_{{0}, kDefaultRssKey, 0}; ///< to look for
     size_t live_ = 0;
 };

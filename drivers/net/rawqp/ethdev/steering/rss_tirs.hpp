@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What hash QPs are to verbs, for entries of the process's own flow tables, and for LRO: TIRs by
-// DevX. (libmlx5 does not tell the number of a hash QP's TIR, by which an entry would name it, and
-// makes none with LRO.)
+// The counterpart of verbs' hash QPs for entries of the process's own flow tables, and for LRO:
+// TIRs made through DevX. (libmlx5 does not tell the number of a hash QP's TIR, by which an entry
+// would name it, and makes none with LRO.)
 #pragma once
 
 #include "drivers/net/rawqp/ethdev/devx/devx.hpp"
@@ -13,17 +13,17 @@ namespace rawqp {
 
 struct RssTir {
     DevxObject table; ///< none for one queue
-    DevxObject tir;   ///< goes before the table that it refers to
+    DevxObject tir;   ///< destroyed before the table that it refers to
 
     explicit operator bool() const { return bool(tir); }
 };
 
-/// By destination. Control threads only.
+/// TIRs by destination. Control threads only.
 class RssTirs {
   public:
     RssTirs(Devx& devx, const RxQueueSet& queues) : devx_(devx), queues_(queues) {}
 
-    /// Of TIRs from now on; there are none that live. Null: packets stay as they are.
+    /// For future TIRs; there are no live ones. Null: packets stay as they are.
     void use_lro(const std::optional<LroTerms>& terms) { lro_ = terms; }
     /// The destination's TIR, as long as `use` lives. Null with errno.
     [[nodiscard]] const RssTir* acquire(PartRef& use, const RssDestination& destination);

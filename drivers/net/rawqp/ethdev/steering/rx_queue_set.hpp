@@ -8,7 +8,7 @@
 
 namespace rawqp {
 
-/// What rules can point to, asked when one is made. Control threads.
+/// What rules can point to, queried when one is made. Control threads.
 class RxQueueSet {
   public:
     virtual ~RxQueueSet() = default;
@@ -16,11 +16,11 @@ class RxQueueSet {
     [[nodiscard]] virtual ibv_wq* wq(uint16_t queue) const = 0; ///< null: it is not set up
     /// Most entries of an indirection table, a power of two.
     [[nodiscard]] virtual size_t table_entries() const = 0;
-    /// Has them report flow tags, from their next burst on.
+    /// Makes them report flow tags, from their next burst on.
     virtual void use_marks() = 0;
-    /// Has this one tell RTE_PTYPE_TUNNEL_* of its tunnelled packets; 0: no longer.
+    /// Makes this queue report RTE_PTYPE_TUNNEL_* for its tunnelled packets; 0: no longer.
     virtual void name_tunnels(uint16_t queue, uint32_t type) = 0;
-    /// And metadata that rules set, if the application has a place for it.
+    /// Makes them report metadata that rules set, too, if the application has a place for it.
     virtual void use_metadata() = 0;
 };
 

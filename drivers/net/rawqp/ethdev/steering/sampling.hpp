@@ -7,22 +7,22 @@
 
 namespace rawqp {
 
-/// At the end of all ways: samplers lead to tables of this level, and from those of lower ones.
+/// The end of every path: samplers lead to tables of this level, from those of lower ones.
 inline constexpr uint8_t kLastLevel = 63;
 
 class Sampling final : public SharedPart {
   public:
-    /// Of `ratio` packets, on average, one is copied; what becomes of the copies, and of all
+    /// On average, one in `ratio` packets is copied; the actions for the copies, and for all
     /// packets. Null with errno.
     [[nodiscard]] static std::unique_ptr<Sampling>
     make(Devx& devx, uint32_t ratio, const EntryActions& copies, const EntryActions& all);
 
-    /// By which entries name it.
+    /// The number by which entries name it.
     [[nodiscard]] uint32_t number() const { return object_.number; }
     void release() override { delete this; }
 
   private:
-    /// A table of one entry, which takes everything.
+    /// A table of one entry that takes everything.
     struct Leaf {
         std::unique_ptr<GroupTable> table;
         PartRef entry;

@@ -22,7 +22,8 @@ struct ReleasePart {
 
 using PartRef = std::unique_ptr<SharedPart, ReleasePart>;
 
-/// Those of one rule, which are few: the last one to come goes first, as it may refer to others.
+/// The shared parts of one rule, which are few: the last one added goes first, as it may refer to
+/// others.
 class PartList {
   public:
     PartList() = default;
@@ -49,17 +50,18 @@ class PartList {
     }
 
   private:
-    /// As many as an entry of a table has, but for what has objects of its own: its table, its TIR,
-    /// rewriting, reformatting and itself.
+    /// As many as an entry of a table has, except for those with objects of their own: its table,
+    /// its TIR, rewriting, reformatting and itself.
     std::array<PartRef, 5> few_;
     std::unique_ptr<PartList> more_;
 };
 
-/// Owning objects by what they are made from: made for the first rule, gone after the last one.
+/// Owns objects, keyed by what they are made from: made for the first rule, destroyed after the
+/// last one.
 template <class Key, class Object> class SharedObjects {
   public:
-    /// A use, which `use` keeps. Null with errno. `make(key)` gives the object, or a false one with
-    /// errno.
+    /// Adds a use, which `use` holds. Null with errno. `make(key)` returns the object, or a false
+    /// one with errno.
     template <class Make> Object* acquire(PartRef& use, const Key& key, Make make) {
         const auto [at, fresh] = entries_.try_emplace(key); // copied if it is new
 

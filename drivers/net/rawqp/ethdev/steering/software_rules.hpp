@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Rules of software steering, and what becomes of their parts. libmlx5 makes a rule by RDMA writes
-// into the device's memory and does not wait for them: what a rule was made of may go when the
-// device has seen the last of it.
+// Rules of software steering, and what happens to their parts. libmlx5 makes a rule by RDMA writes
+// into the device's memory and does not wait for them: what a rule was made of may go only when the
+// device no longer uses it.
 #pragma once
 
 #include "drivers/net/rawqp/ethdev/steering/engine.hpp"
@@ -11,16 +11,16 @@
 
 namespace rawqp {
 
-/// Rules with the actions that are theirs alone, in memory that is allocated for many at once.
-/// Control threads only.
+/// Rules with the actions that only they use, in memory that is allocated for many at once. Control
+/// threads only.
 class SoftwareRules {
   public:
     explicit SoftwareRules(const verbs::Api& api) : api_(api) {}
 
-    /// A rule to be, without a rule of the device; it takes that out when it goes.
+    /// A rule in the making, not yet in the device; its destruction removes it from there.
     class Entry final : public SharedPart {
       public:
-        /// Actions of the rule alone. Null with errno.
+        /// Actions of this rule only. Null with errno.
         [[nodiscard]] mlx5dv_dr_action* mark(uint32_t tag);
         [[nodiscard]] mlx5dv_dr_action* count(const CounterRef& counter);
         /// False with errno.
@@ -38,22 +38,22 @@ class SoftwareRules {
     };
     [[nodiscard]] Entry& take();
 
-    /// Starts with a domain, in which all rules are.
+    /// Starts with a domain, to which all rules belong.
     void use(mlx5dv_dr_domain* domain) { domain_ = domain; }
-    /// Waits for the writes of all that was made and taken out. 0 or an errno.
+    /// Waits for the writes of everything that was made and removed. 0 or an errno.
     [[nodiscard]] int settle();
 
   private:
     const verbs::Api& api_;
     mlx5dv_dr_domain* domain_ = nullptr;
-    bool writes_ = false;             ///< there may be some on their way
+    bool writes_ = false;             ///< some may be in flight
     std::vector<CounterRef> leaving_; ///< of rules that the device may still have
     std::vector<std::unique_ptr<Entry[]>> blocks_;
     Entry* free_ = nullptr;
     size_t next_block_ = 64;
 };
 
-/// Has the device see the last of the rules that led to an object, before that goes.
+/// Makes sure, before an object goes, that the device no longer has the rules that led to it.
 class SettledFirst {
   public:
     SettledFirst() = default;
@@ -64,7 +64,7 @@ class SettledFirst {
         return *this;
     }
     ~SettledFirst() {
-        if (rules_ != nullptr) (void)rules_->settle(); // a dead device does nothing more with it
+        if (rules_ != nullptr) (void)rules_->settle(); // a dead device no longer uses it
     }
 
   private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Steering rules of the device: installing one, owning it, and how its priorities are shared.
+// Steering rules of the device: installing and owning them, and how priorities are shared.
 #pragma once
 
 #include "drivers/net/rawqp/ethdev/devargs.hpp"
@@ -7,13 +7,13 @@
 
 namespace rawqp {
 
-/// How the device's steering priorities (0 is tried first) are dealt out. At the bottom: the port's
-/// own filters, with `generations()` levels for each class; rte_flow rules have what is above.
+/// How the device's steering priorities (0 is tried first) are allotted. At the bottom: the port's
+/// own filters, with `generations()` levels for each class; rte_flow rules have those above.
 ///
-/// Within one rte_flow priority and within the filters, rules with ports stand above rules with IP
-/// above the rest, so that each packet meets the hash of its class. A filter's second generation,
-/// above the first, lets a new destination take over from the old one with no packet lost or
-/// delivered twice.
+/// Within one rte_flow priority and within the filters, rules with ports are above rules with IP,
+/// which are above the rest, so that each packet meets the hash of its class. A filter's second
+/// generation, above the first, lets a new destination take over from the old one with no packet
+/// lost or delivered twice.
 struct SteeringLevels {
     uint16_t priorities = kMaxPriorities;
 
@@ -34,7 +34,7 @@ struct SteeringLevels {
     }
 };
 
-/// A rule in the device and its share of a hash QP; taken out on destruction, before the QP.
+/// A rule in the device and its share of a hash QP; removed on destruction, before the QP.
 struct SteeringRule {
     TunnelUse tunnels;
     std::unique_ptr<TunnelUse> copied_tunnels; ///< null: packets are not copied
@@ -54,14 +54,14 @@ struct SteeringRule {
     }
 };
 
-/// What no engine has words for.
+/// What no engine can express.
 struct LackText {
-    const Layer* layer; ///< of the request; null: it is no header
+    const Layer* layer; ///< of the request; null: not a header
     std::string what;   ///< one sentence
 };
 
-/// A port's access to steering, which its filters and rte_flow share. A rule is asked for in the
-/// words of the first engine that has them, or of the next one if the device refuses those. Control
+/// A port's access to steering, which its filters and rte_flow share. A rule is requested through
+/// the first engine that can express it, or the next one if the device refuses that. Control
 /// threads only.
 class Steering {
   public:
@@ -69,33 +69,33 @@ class Steering {
     [[nodiscard]] static Result<std::unique_ptr<Steering>> make(const verbs::Api& api, RssQps& qps,
                                                                 uint8_t ib_port, FlowEngine wanted);
 
-    /// The device's priorities, found at first use by trial (a rule that no frame can match) unless
+    /// The device's priorities, found by trial at first use (a rule that no frame can match) unless
     /// an installed rule has shown them. Needs Rx queue 0 to be set up.
     [[nodiscard]] Result<SteeringLevels> levels();
     [[nodiscard]] bool knows_levels() const { return known_levels().has_value(); }
     [[nodiscard]] const std::optional<SteeringLevels>& known_levels() const { return levels_; }
 
-    /// The first engine that has words for the request, for its other values as well; or what keeps
-    /// every one from asking for it.
+    /// The first engine that can express the request, also with other values; or what keeps every
+    /// engine from it.
     [[nodiscard]] tl::expected<const Engine*, LackText>
     engine_for(const SteeringRequest& request) const;
-    /// It points into the request.
+    /// The result points into the request.
     tl::expected<const Engine*, LackText> engine_for(SteeringRequest&&) const = delete;
-    /// Errors name the layers and destination of the rule and carry verbs' errno. What a request's
-    /// engine has words for is not looked at again.
+    /// Errors name the layers and destination of the rule and carry verbs' errno. Whether a
+    /// request's engine can express it is not checked again.
     [[nodiscard]] Result<SteeringRule> install(const SteeringRequest& request);
-    /// The same where the rule is to be kept, in place of none.
+    /// The same, into `rule`, which is empty so far.
     [[nodiscard]] Result<void> install(const SteeringRequest& request, SteeringRule& rule);
 
     /// Whether the device would accept the request: installs it for a moment, narrowed to a frame
     /// that no station sends, so that no traffic is affected.
     [[nodiscard]] Result<void> validate(SteeringRequest request);
 
-    /// Whether an engine has words for LRO.
+    /// Whether an engine can express LRO.
     [[nodiscard]] bool has_lro() const {
         return std::ranges::any_of(engines_, [](const auto& engine) { return engine->has_lro(); });
     }
-    /// Of rules from now on; there are none that live. Null: packets stay as they are.
+    /// For future rules; there are no live ones. Null: packets stay as they are.
     void use_lro(const std::optional<LroTerms>& terms);
 
     /// Whether groups above 0 can be served by software steering.
@@ -103,9 +103,9 @@ class Steering {
         return software_ != nullptr && software_->available();
     }
     [[nodiscard]] GroupWay way() const { return way_; }
-    /// For requests from now on. Rules stay what they are: the caller has them made anew.
+    /// For future requests. Rules stay as they are: the caller has them made anew.
     void set_way(GroupWay way) { way_ = way; }
-    /// Waits until the device has all rules as they were asked for.
+    /// Waits until the device has all rules as requested.
     [[nodiscard]] Result<void> settle();
 
     [[nodiscard]] RssQps& qps() { return qps_; }
@@ -117,7 +117,7 @@ class Steering {
 
   private:
     [[nodiscard]] Result<void> check_queues(const SteeringRequest& request) const;
-    /// A rule that counts for no name of tunnels.
+    /// Installs a rule without counting it in the naming of tunnels.
     [[nodiscard]] Result<void> put(const SteeringRequest& request, SteeringRule& rule);
     Steering(RssQps& qps, std::unique_ptr<Devx> devx) : qps_(qps), devx_(std::move(devx)) {}
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Which kind of tunnel the packets of an Rx queue are in. Devices tell that there is one, and not
-// of which kind; the rules that lead to the queue may.
+// Which kind of tunnel the packets of an Rx queue are in. Devices report that there is one but not
+// its kind; the rules that lead to the queue may tell.
 #pragma once
 
 #include <array>
@@ -10,20 +10,20 @@ namespace rawqp {
 
 class Pattern;
 
-/// One that has a name, or one of these.
+/// A tunnel with a name, or one of these.
 using TunnelKind = uint8_t;
 inline constexpr TunnelKind kNamedTunnels = 8, kAnyTunnel = 8, kNoTunnel = 9;
 
 /// The tunnels that packets of the pattern may be in.
 [[nodiscard]] TunnelKind tunnels_of(const Pattern& pattern);
 
-/// How many of something there are of each kind, but of none.
+/// Counts by kind of tunnel, except none.
 class TunnelCounts {
   public:
     /// True if it is the first one, or was the last one.
     bool add(TunnelKind kind) { return counts_[kind]++ == 0; }
     bool remove(TunnelKind kind) { return --counts_[kind] == 0; }
-    /// RTE_PTYPE_TUNNEL_*, if all that there are have one name; else 0.
+    /// RTE_PTYPE_TUNNEL_*, if all counted ones have the same name; else 0.
     [[nodiscard]] uint32_t type() const;
 
   private:
