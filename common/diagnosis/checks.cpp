@@ -44,7 +44,7 @@ constexpr Check kChain[] = {
     {"secondary", "preconditions of secondary processes", links::secondary},
 };
 
-/// The broken link on account of which a check is not to be made; empty: none.
+/// The broken link because of which a check is skipped; empty: none.
 std::string_view obstacle(const Check& check, const std::vector<Finding>& findings,
                           std::span<const std::string_view> causes) {
     for (size_t i = 0; i < findings.size(); ++i)
@@ -75,7 +75,7 @@ std::span<const Check> chain() { return kChain; }
 
 std::vector<Finding> examine(Case& subject, const std::function<void(const Finding&)>& report) {
     std::vector<Finding> findings;
-    std::vector<std::string_view> causes; // of each finding: the link that is broken, if one is
+    std::vector<std::string_view> causes; // for each finding: the broken link, if any
     for (const Check& check : kChain) {
         const std::string_view broken = obstacle(check, findings, causes);
         findings.push_back({check.id, check.about,

@@ -21,7 +21,7 @@ struct Check {
     std::string_view about;
     Verdict (*look)(Case&);
     std::array<std::string_view, 3>
-        needs{}; ///< ids: if one of these is broken, the link is not checked
+        needs{}; ///< ids: the check is skipped if one of these is broken
 };
 
 [[nodiscard]] std::span<const Check> chain();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the device does when it is asked: each kind of object that a port is made of is created once
-// and released again. No packet is sent, and none is taken from anyone.
+// Tries the device: each kind of object that a port is made of is created once and released again.
+// No packet is sent, and none is taken from anyone.
 #include "common/diagnosis/links.hpp"
 #include "common/diagnosis/refusals.hpp"
 #include "common/verbs/device_list.hpp"

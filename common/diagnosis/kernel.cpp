@@ -11,7 +11,7 @@ namespace {
 /// A PCI function that an RDMA driver could have, as sysfs shows it.
 struct Function {
     std::string address;
-    std::string driver; ///< empty: none has it
+    std::string driver; ///< empty: it has none
 };
 
 /// Kernel modules for the functions of a vendor: the core, which binds to them, and its RDMA part.
@@ -69,13 +69,13 @@ std::string place_of(const Case& subject, const std::string& device) {
     return text;
 }
 
-/// As asked, if that is already known to be there.
+/// Whether the requested device is already known to exist.
 bool has_answer(const Case& subject) {
     if (!subject.device.empty()) return subject.known_to_kernel();
     return !subject.host.sysfs().rdma_devices().empty();
 }
 
-/// Why a network interface has no RDMA device of its own though it looks as if it should.
+/// Why a network interface has no RDMA device of its own although it looks as if it should.
 std::optional<Verdict> bonded(const Case& subject, const std::string& error) {
     const Host& host = subject.host;
     const std::string folder = "/sys/class/net/" + subject.iface;
@@ -132,7 +132,7 @@ Verdict without_driver(const Host& host, const Function& function, const std::st
                                                : fmt::format("modprobe {}", kMlx5.core));
 }
 
-/// Without any RDMA device in sight.
+/// The verdict if there is no RDMA device at all.
 Verdict no_devices(const Case& subject) {
     const std::vector<Function> all = functions(subject.host);
     const std::string what = fmt::format("there is no RDMA device{}{}",

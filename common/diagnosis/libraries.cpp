@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// rdma-core in user space: libibverbs, its providers, and whether they are of one release.
+// rdma-core in user space: libibverbs, its providers, and whether they are from the same release.
 #include "common/diagnosis/links.hpp"
 #include "common/verbs/device_list.hpp"
 
@@ -12,7 +12,7 @@
 namespace diagnosis {
 namespace {
 
-/// The file that a function was loaded from, links resolved; empty when that is not known.
+/// The file that a function was loaded from, links resolved; empty if unknown.
 std::string file_of(const void* function) {
     Dl_info info{};
     if (function == nullptr || dladdr(function, &info) == 0 || info.dli_fname == nullptr) return {};
@@ -45,7 +45,7 @@ std::string private_interface(const std::string& library) {
     return bytes.substr(start, bytes.find_first_not_of("0123456789", start) - start);
 }
 
-/// Provider files beside libibverbs.
+/// Provider files next to libibverbs.
 std::vector<std::string> providers_of(const std::string& library) {
     const std::string folder = library.substr(0, library.rfind('/'));
     std::vector<std::string> names;
@@ -54,7 +54,7 @@ std::vector<std::string> providers_of(const std::string& library) {
     return names;
 }
 
-/// Name that libibverbs knows the provider of a device by: mlx5 of mlx5_core.
+/// libibverbs' name for the provider of a device: mlx5 for mlx5_core.
 std::string provider_name(const Case& subject) {
     std::string driver = subject.host.link_name(subject.of_device("device/driver"));
     if (driver.empty()) driver = subject.device;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Memory for packets: hugepages, and how far it is from the device.
+// Memory for packets: hugepages, and their distance from the device.
 #include "common/diagnosis/links.hpp"
 
 #include <cstdlib>
@@ -12,7 +12,7 @@ constexpr const char* kNodes = "/sys/devices/system/node";
 
 uint64_t number(const std::string& text) { return std::strtoull(text.c_str(), nullptr, 10); }
 
-/// "2048 kB: 128 free of 256", of every size that the folder has any of.
+/// "2048 kB: 128 free of 256", for every size of which the folder has any.
 struct Pages {
     std::string text;
     uint64_t free = 0;

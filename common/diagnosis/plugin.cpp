@@ -65,8 +65,8 @@ std::set<std::string> installed_abis(const Case& subject) {
 /// "device=<string> port=<1..255>" of the record for dpdk-pmdinfo, by key.
 std::map<std::string, std::string> arguments_of(const std::string& bytes) {
     std::map<std::string, std::string> arguments;
-    // Put together here, for the driver's file has this code as well: a literal would be found
-    // first.
+    // Assembled at run time, as the driver's file contains this code as well: a literal would be
+    // found first.
     const std::string start =
         fmt::format("PMD_INFO_STRING= {{\"name\": \"{}\", \"params\": \"", "net_rawqp");
     const size_t record = bytes.find(start);
@@ -82,7 +82,7 @@ std::map<std::string, std::string> arguments_of(const std::string& bytes) {
     }
 }
 
-/// What is wrong with them; empty: nothing.
+/// What is wrong with the arguments; empty: nothing.
 std::string complaint(const std::string& devargs,
                       const std::map<std::string, std::string>& arguments) {
     std::map<std::string, std::string> given;

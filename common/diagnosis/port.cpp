@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The RDMA port and the interface beside it: kind, link, speed, MTU.
+// The RDMA port and its network interface: kind, link, speed, MTU.
 #include "common/diagnosis/links.hpp"
 #include "common/diagnosis/refusals.hpp"
 

@@ -57,7 +57,7 @@ Verdict not_registered(const Host& host, uint64_t bytes, int error, const std::s
     Verdict said = refused("ibv_reg_mr", error, verbs::Attempt::register_memory, cause);
     const std::optional<uint64_t> limit = host.locked_memory_limit();
     const bool limited = limit && !host.capable(CAP_IPC_LOCK);
-    // EPERM: the limit is 0. ENOMEM also means what it says.
+    // EPERM: the limit is 0. ENOMEM may also mean what it says.
     if (error != ENOMEM && !(error == EPERM && limited && *limit == 0)) return said;
     if (!limited)
         return Verdict::broken(said.evidence + "; RLIMIT_MEMLOCK does not limit this process",

@@ -95,7 +95,8 @@ Verdict not_opened(const Case& subject) {
                            "dmesg tells more");
 }
 
-/// A line "mlx5_0 hca_handle=2 hca_object=max" of rdma.max or rdma.current: value of one of them.
+/// A line "mlx5_0 hca_handle=2 hca_object=max" of rdma.max or rdma.current: the value of one of
+/// them.
 std::string limit_of(const std::string& text, const std::string& device, std::string_view what) {
     std::istringstream lines(text);
     for (std::string line; std::getline(lines, line);) {
@@ -125,7 +126,7 @@ std::vector<std::string> rdma_cgroups(const Host& host) {
     return folders;
 }
 
-/// Whether a file gives its capability to who runs it: struct vfs_cap_data of the kernel.
+/// Whether a file gives the capability to those who run it: struct vfs_cap_data of the kernel.
 bool file_gives(const std::string& path, unsigned capability) {
     vfs_cap_data data{};
     const ssize_t size = getxattr(path.c_str(), "security.capability", &data, sizeof data);
@@ -145,7 +146,7 @@ Verdict uverbs_node(Case& subject) {
     const std::string path = subject.host.at(subject.node);
     struct stat found {};
     if (stat(path.c_str(), &found) != 0) {
-        // Whoever was refused has seen a node, where it may not even look.
+        // A refusal proves that there is a node, even where this process may not look.
         if (errno == EACCES || subject.open_error == EACCES || subject.open_error == EPERM)
             return no_permission(subject, found);
         return no_node(subject);
@@ -221,7 +222,7 @@ Verdict capability(Case& subject) {
 }
 
 Verdict memlock(Case& subject) {
-    // What a program with one queue of each kind and DPDK's usual 8192 mbufs comes to.
+    // What a program with one queue of each kind and DPDK's usual 8192 mbufs needs.
     constexpr uint64_t kNeeded = uint64_t{32} << 20;
     const std::optional<uint64_t> limit = subject.host.locked_memory_limit();
     if (!limit) return Verdict::ok("unlimited");

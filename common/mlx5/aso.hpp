@@ -32,8 +32,7 @@ struct WqeAsoCtrlSeg {
 static_assert(sizeof(WqeAsoCtrlSeg) == 48);
 static_assert(offsetof(WqeAsoCtrlSeg, operators) == 13 && offsetof(WqeAsoCtrlSeg, data_mask) == 40);
 inline constexpr uint32_t kAsoRead = 1;
-inline constexpr uint8_t kAsoBytewise =
-    1u << 6; ///< writes those bytes of the data that the mask selects
+inline constexpr uint8_t kAsoBytewise = 1u << 6; ///< writes the data bytes that the mask selects
 inline constexpr uint8_t kAsoModeMask = 3u << 6;
 inline constexpr uint8_t kAsoOr = 1u << 6;
 inline constexpr uint8_t kAsoAlwaysFalse = 0, kAsoAlwaysTrue = 1;

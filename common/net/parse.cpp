@@ -147,7 +147,7 @@ void parse_l4(Cursor& cursor, Headers& headers, uint32_t ip_end) {
     }
 }
 
-/// `type` lies at `start`: a frame (kEtherBridged) or what follows its L2 headers.
+/// Parses from `start`, where `type` lies: a frame (kEtherBridged) or what follows its L2 headers.
 Headers parse(std::span<const std::byte> head, uint32_t frame_bytes, uint32_t start, uint16_t type,
               bool trust_length) {
     Headers headers;

@@ -11,7 +11,7 @@ namespace {
 
 constexpr uint32_t kIpv4Id = 4, kUdpLength = 4, kTcpSequence = 4, kTcpFlags = 13;
 
-/// Of the segment `index`, which ends `end` bytes after the start of the frame.
+/// For the segment `index`, which ends `end` bytes after the start of the frame.
 void write_ip(std::byte* to, const Headers& headers, uint32_t index, uint32_t end) {
     write_ip_length(to, headers, end);
     if (headers.ip_version != 4) return;

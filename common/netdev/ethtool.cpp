@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What ethtool tells and sets, by its ioctl: what drivers that offer RDMA implement, and what a
-// program can be given without privileges.
+// What ethtool reports and sets, through its ioctl: what drivers that offer RDMA implement and a
+// program can get without privileges.
 #include "common/netdev/ethtool.hpp"
 
 #include "common/netdev/netdev.hpp"
@@ -20,7 +20,7 @@ Result<LinkSettings> Netdev::link_settings() const {
     if (Result<void> done = ethtool(&probe, kWhat); !done)
         return tl::unexpected(std::move(done.error()));
     const auto words = static_cast<size_t>(std::max(-probe.link_mode_masks_nwords, 0));
-    LinkSettings settings(3 * words * sizeof(uint32_t)); // supported, advertised, of the partner
+    LinkSettings settings(3 * words * sizeof(uint32_t)); // supported, advertised, the partner's
     settings->cmd = ETHTOOL_GLINKSETTINGS;
     settings->link_mode_masks_nwords = static_cast<__s8>(words);
     if (Result<void> done = ethtool(settings.get(), kWhat); !done)

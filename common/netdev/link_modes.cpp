@@ -6,8 +6,8 @@
 namespace netdev {
 namespace {
 
-/// Link modes of one speed whose bits follow each other. Modes came in over time: by speed, their
-/// bits are all over the mask.
+/// Link modes of one speed with consecutive bits. Modes were added over time: those of one speed
+/// are all over the mask.
 struct ModeRange {
     unsigned first, last;
     uint32_t mbps;

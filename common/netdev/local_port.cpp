@@ -76,7 +76,7 @@ struct Socket {
     uint64_t inode = 0; ///< 0: of no process
 };
 
-/// "0100007F:0035": words in the order of this machine.
+/// "0100007F:0035": words in this machine's byte order.
 bool parse_local(const std::string& text, bool v6, Socket& socket) {
     const size_t digits = v6 ? 32 : 8;
     if (text.size() < digits + 2) return false;
@@ -114,7 +114,7 @@ bool conflict(const LocalPort& port, const Socket& socket) {
     const auto& has = socket.address.bytes;
     const auto& wants = port.address.bytes;
     if (socket.address.v6 == port.address.v6) return has == wants;
-    // IPv4 by a socket of IPv6: ::ffff:a.b.c.d.
+    // IPv4 on an IPv6 socket: ::ffff:a.b.c.d.
     return socket.address.v6 && std::equal(has.begin() + 12, has.end(), wants.begin());
 }
 

@@ -15,7 +15,7 @@
 
 namespace netdev {
 
-/// An open socket is all that interface ioctls need; its family does not matter to them.
+/// Interface ioctls only need an open socket, of whatever family.
 class ControlSocket {
   public:
     ControlSocket()
@@ -25,7 +25,7 @@ class ControlSocket {
     }
     ControlSocket(const ControlSocket&) = delete;
     ControlSocket& operator=(const ControlSocket&) = delete;
-    /// Errno: 0 when the kernel did what was asked.
+    /// Errno: 0 if the kernel did what was requested.
     [[nodiscard]] int request(unsigned long code, ifreq& request) const {
         if (error_ != 0) return error_;
         return ioctl(fd_, code, &request) == 0 ? 0 : errno;

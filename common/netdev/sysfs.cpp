@@ -29,7 +29,7 @@ std::vector<std::string> Sysfs::rdma_devices() const {
 
 Result<std::string> Sysfs::netdev_of(const std::string& device, uint8_t port) const {
     // The GID table names the interface of each GID. VLAN interfaces on top of the port are in it
-    // as well: the one that stands on hardware is preferred.
+    // as well: the one directly on hardware is preferred.
     const std::string ndevs = port_path(device, port) + "/gid_attrs/ndevs";
     std::string any;
     for (const std::string& gid : entries(ndevs)) {
@@ -83,7 +83,7 @@ int Sysfs::numa_node(const std::string& device) const {
 std::vector<std::string> Sysfs::hw_counter_names(const std::string& device, uint8_t port) const {
     std::vector<std::string> names = entries(port_path(device, port) + "/hw_counters");
     std::erase_if(names, [&](const std::string& name) {
-        return name == "lifespan" || // for so many milliseconds the kernel tells the same values
+        return name == "lifespan" || // milliseconds for which the kernel reports the same values
                !hw_counter(device, port, name);
     });
     return names;

@@ -48,13 +48,13 @@ const char* fill_ibverbs(void* library, Api& api) {
     return nullptr;
 }
 
-/// The extended context if its provider offers this operation, else null: what verbs.h does by a
+/// The extended context if its provider offers this operation, else null: what verbs.h does with a
 /// GNU statement expression.
 template <class Operation>
 verbs_context* offering(ibv_context* context, Operation verbs_context::*operation) {
     verbs_context* extended = verbs_get_ctx(context);
     if (extended == nullptr) return nullptr;
-    // The struct grows at its front: an older provider has less of it.
+    // The struct grows at its front: an older provider has a shorter one.
     const auto* field = reinterpret_cast<const char*>(&(extended->*operation));
     const auto offset = static_cast<size_t>(field - reinterpret_cast<const char*>(extended));
     const bool known = extended->sz >= sizeof(*extended) - offset;
@@ -148,7 +148,7 @@ int query_port(const Api& api, ibv_context* context, uint8_t port, ibv_port_attr
     attributes = {};
     if (verbs_context* extended = offering(context, &verbs_context::query_port))
         return extended->query_port(context, port, &attributes, sizeof(attributes));
-    // The exported function knows the first fields only, as its odd type says.
+    // The exported function fills only the first fields, as its odd type says.
     return api.query_port(context, port, reinterpret_cast<_compat_ibv_port_attr*>(&attributes));
 }
 

@@ -47,7 +47,7 @@ void destroy_left(ibv_context* context) {
         if (const auto found = left().extract(context)) attempts = std::move(found.mapped());
     }
     for (const auto& destroy : attempts)
-        destroy(); // that it cannot be destroyed was said before
+        destroy(); // the failure was already reported
 }
 
 } // namespace verbs
