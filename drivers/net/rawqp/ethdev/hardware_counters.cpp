@@ -13,7 +13,7 @@
 namespace rawqp {
 namespace {
 
-/// Names of net_mlx5, and the kernel's for the same thing.
+/// Names that net_mlx5 uses, and the kernel's for the same thing.
 struct KnownName {
     std::string_view kernel, dpdk;
 };
@@ -46,7 +46,7 @@ constexpr std::array kKnownNames{
 
 constexpr const char *kOfRdmaPort = "hw_", *kOfNetdev = "netdev_";
 
-/// What dashboards look for; else the counter's own name, and where it is from.
+/// The name that dashboards look for; else the counter's own name with its source.
 std::string dpdk_name(const char* prefix, const std::string& counter) {
     for (const KnownName& known : kKnownNames)
         if (known.kernel == counter) return std::string(known.dpdk);
@@ -58,8 +58,8 @@ std::span<CounterBase> bases_of(const PortTotals& totals) {
     return table == nullptr ? std::span<CounterBase>{} : std::span(table->entries(), table->size);
 }
 
-/// Null: it was never noted. Others may have appeared since, or another process, which does not see
-/// the same ones, has noted it, so that it stands at another place.
+/// Null: it was never noted. It may be at another place, as other counters may have appeared since,
+/// or another process, which does not see the same ones, may have noted it.
 CounterBase* find_base(std::span<CounterBase> bases, size_t place, const std::string& name) {
     const auto is_its = [&](const CounterBase& base) {
         return name.compare(0, base.name.size() - 1, base.name.data()) == 0; // cut as names are
@@ -69,7 +69,7 @@ CounterBase* find_base(std::span<CounterBase> bases, size_t place, const std::st
     return found != bases.end() ? &*found : nullptr;
 }
 
-/// Has a table for so many.
+/// Provides a table for `count` counters.
 bool make_room(PortTotals& totals, size_t count) {
     const size_t room = bases_of(totals).size();
     if (count <= room) return true;
@@ -139,12 +139,12 @@ std::vector<uint64_t> HardwareCounters::raw_values(const ProcessPort& port) {
         port.netdev.counter_values().value_or(std::vector<uint64_t>{});
     if (!listed_ || rdma_.size() + of_netdev.size() != names_.size()) look(port);
 
-    std::vector<uint64_t> values(names_.size()); // 0: it has gone since
+    std::vector<uint64_t> values(names_.size()); // 0: it has disappeared since
     for (size_t i = 0; i < rdma_.size(); ++i) {
         values[i] =
             port.sysfs.hw_counter(shared.device.data(), shared.ib_port, rdma_[i]).value_or(0);
         if (rdma_[i] == kOutOfBuffer)
-            values[i] += load_counter(shared.totals.missed); // counted apart
+            values[i] += load_counter(shared.totals.missed); // counted separately
     }
     const size_t known = std::min(of_netdev.size(), values.size() - rdma_.size());
     std::copy_n(of_netdev.begin(), known, values.begin() + static_cast<ptrdiff_t>(rdma_.size()));

@@ -44,7 +44,7 @@ LroTerms lro_terms(const LroCap& cap, uint32_t bytes, uint32_t period) {
     for (const uint32_t supported : cap.periods)
         if (supported <= period) chosen = std::max(chosen, supported);
     return {.period = static_cast<uint16_t>(std::min<uint32_t>(chosen, UINT16_MAX)),
-            // Of 0 devices may think anything; no two segments fit in 1 either.
+            // Devices may interpret 0 in any way; no two segments fit in 1 either.
             .units = static_cast<uint8_t>(std::clamp(units, 1u, prm::kLroMaxUnits)),
             .tunnels = cap.tunnels};
 }

@@ -29,7 +29,7 @@ struct NamedBits {
     const char* name;
 };
 
-/// The names of what is set, separated by commas.
+/// The names of the set bits, separated by commas.
 std::string names_of(uint64_t bits, std::span<const NamedBits> names) {
     std::string text;
     const auto add = [&](const char* name) {

@@ -25,7 +25,7 @@ struct ProcessPort : RingHost {
     std::string name; ///< ethdev name, for messages
     SharedPort& shared;
     netdev::Sysfs sysfs;
-    netdev::Netdev netdev; ///< the Linux interface beside the RDMA port, if it is visible here
+    netdev::Netdev netdev; ///< the RDMA port's Linux interface, if it is visible here
     const RingFormat* format = nullptr;
     HardwareCounters hardware;
 

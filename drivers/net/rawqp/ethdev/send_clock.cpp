@@ -21,7 +21,7 @@ bool runs_freely(const Devx& devx, bool readable, uint64_t khz) {
         prm::ReadClockModeOut out{};
         if (devx.ask(in, out) == 0) return out.mode >> prm::kClockModeShift == 0;
     }
-    // net_mlx5 goes by that: devices with real time count nanoseconds.
+    // net_mlx5's criterion: devices with real time count nanoseconds.
     constexpr uint64_t kNanoseconds = 1'000'000;
     return khz != kNanoseconds;
 }
@@ -41,7 +41,7 @@ SendClock find_send_clock(const verbs::Api& api, ibv_context* context, uint64_t 
     else if ((device.waits & prm::kWaitOnTime) != 0) {
         reason = "its clock keeps real time, which is not supported";
         if (runs_freely(devx, (device.registers & prm::kAccessRegisterUser) != 0, khz)) {
-            // As net_mlx5: the device is known to wait for so many bits.
+            // As in net_mlx5: devices are known to wait for this many bits.
             constexpr uint64_t kSeconds = 8;
             return {.mask = std::bit_ceil(kSeconds * 1000 * khz) - 1,
                     .khz = static_cast<uint32_t>(khz)};

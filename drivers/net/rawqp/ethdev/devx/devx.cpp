@@ -8,7 +8,7 @@
 namespace rawqp {
 namespace {
 
-/// As the kernel's driver translates a status (Linux: cmd_status_to_err).
+/// Translates a status as the kernel's driver does (Linux: cmd_status_to_err).
 int errno_of_status(uint8_t status) {
     switch (status) {
     case 0x01:             // internal error

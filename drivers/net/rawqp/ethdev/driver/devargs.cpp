@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// One line of kArguments for each device argument: parsing, the usage text and what dpdk-pmdinfo.py
-// shows come from it.
+// One line of kArguments for each device argument: parsing, the usage text and dpdk-pmdinfo.py's
+// output come from it.
 #include "drivers/net/rawqp/ethdev/driver/devargs.hpp"
 
 #include "common/allowed.hpp"
@@ -62,7 +62,7 @@ constexpr Argument kArguments[] = {
     {"txq_doorbell", one_of("plain|blueflame"), to<&Devargs::tx_blue_flame>},
 };
 
-/// Text put together by the compiler, which refuses what does not fit; ends in zeros.
+/// Text assembled by the compiler, which refuses what does not fit; ends in zeros.
 struct ConstantText {
     std::array<char, 1024> bytes{};
     size_t size = 0;

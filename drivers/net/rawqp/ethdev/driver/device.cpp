@@ -16,7 +16,7 @@
 namespace rawqp {
 namespace {
 
-/// What rawqp-doctor would look at.
+/// What rawqp-doctor would check.
 diagnosis::Case case_of(const Port& port) {
     diagnosis::Case subject;
     subject.host = diagnosis::Host("", port.sysfs.root());
@@ -44,8 +44,8 @@ tl::unexpected<Error> no_such_interface(const Port& port, Error error) {
     return tl::unexpected(std::move(error));
 }
 
-/// Why the device cannot be opened. libibverbs looks for its node in other places when the first
-/// open fails, and `error` is that of the last one: it tells little of the node.
+/// Why the device cannot be opened. libibverbs tries other places for the node when the first open
+/// fails, and `error` is from the last one: it tells little about the node.
 Error open_failure(const Port& port, const ibv_device& device, int error) {
     diagnosis::Case subject = case_of(port);
     subject.node = fmt::format("/dev/infiniband/{}", device.dev_name);

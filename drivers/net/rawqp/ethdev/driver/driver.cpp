@@ -115,7 +115,7 @@ template <size_t kSize> void copy_text(std::array<char, kSize>& to, const std::s
     rte_strscpy(to.data(), from.c_str(), kSize);
 }
 
-/// What other processes read of a port that was built.
+/// Publishes what other processes read of a finished port.
 void publish(Port& port, const std::string& sysfs) {
     SharedPort& shared = port.shared;
     copy_text(shared.device, port.device);
@@ -158,7 +158,7 @@ Result<void> build(Port& port) {
 }
 
 int remove(rte_vdev_device* vdev) noexcept {
-    // Not by its name, which a primary that has closed the port has erased for the others as well.
+    // Not by name, which a primary that has closed the port has erased for the others as well.
     const uint16_t id = rte_eth_find_next_of(0, &vdev->device);
     if (id == RTE_MAX_ETHPORTS) return 0; // closed by the application already
     const bool ours = rte_eal_process_type() == RTE_PROC_PRIMARY;
@@ -228,8 +228,8 @@ constexpr rte_vdev_driver make_driver() {
 }
 constinit rte_vdev_driver rawqp_driver = make_driver();
 
-/// Of a port that a reset could not bring back: it can be closed and unplugged, for which
-/// applications ask what device it is on; ethdev refuses all else.
+/// For a port that a reset could not bring back: it can be closed and unplugged, for which
+/// applications ask what device it is on; ethdev refuses everything else.
 constexpr eth_dev_ops make_lost_ops() {
     eth_dev_ops ops{};
     ops.dev_close = dev_close;
@@ -238,7 +238,7 @@ constexpr eth_dev_ops make_lost_ops() {
 }
 constinit const eth_dev_ops kLostOps = make_lost_ops();
 
-/// What applications have set of a port goes with it.
+/// What applications have set on a port is lost with it.
 void forget_configuration(rte_eth_dev_data& data) {
     data.dev_configured = 0; // or it could be started without queues
     data.nb_rx_queues = data.nb_tx_queues = 0;
@@ -273,7 +273,7 @@ Result<void> attach(rte_eth_dev* dev, const verbs::Api& api, Devargs devargs,
     port->secondaries = std::make_unique<Secondaries>(*port);
     port->answers = std::make_unique<Answers>(*port);
     port->telemetry = std::make_unique<TelemetryEntry>(*port);
-    (void)port.release(); // dev_close has it
+    (void)port.release(); // dev_close owns it
     return {};
 }
 
@@ -291,7 +291,7 @@ int dev_reset(rte_eth_dev* dev) noexcept {
     rte_free(data.mac_addrs != nullptr ? addresses : nullptr);
     if (data.mac_addrs == nullptr) data.mac_addrs = addresses; // ethdev reads them at any time
     if (done) {
-        dev->state = RTE_ETH_DEV_ATTACHED; // ethdev may have found the former one removed
+        dev->state = RTE_ETH_DEV_ATTACHED; // ethdev may have seen the former one as removed
         return 0;
     }
     dev->dev_ops = &kLostOps;

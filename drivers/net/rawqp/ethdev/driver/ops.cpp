@@ -31,7 +31,7 @@ constexpr eth_dev_ops make_ops() {
     ops.dev_stop = kLocked<dev_stop>;
     ops.dev_close = dev_close;
     ops.dev_reset = dev_reset;
-    ops.eth_dev_priv_dump = kLocked<priv_dump>; // on the thread of telemetry, too
+    ops.eth_dev_priv_dump = kLocked<priv_dump>; // on telemetry's thread, too
     ops.dev_infos_get = dev_info_get;
     ops.eth_rx_descriptor_dump = kLocked<rx_descriptor_dump>;
     ops.eth_tx_descriptor_dump = kLocked<tx_descriptor_dump>;
@@ -67,7 +67,7 @@ constexpr eth_dev_ops make_ops() {
     ops.link_update = link_update;
     ops.dev_set_link_up = set_link_up;
     ops.dev_set_link_down = set_link_down;
-    // What steers packets is shared with flow rules, which other threads may make at the same time.
+    // What steers packets is shared with flow rules, which other threads may make concurrently.
     ops.promiscuous_enable = kLocked<promiscuous_enable>;
     ops.promiscuous_disable = kLocked<promiscuous_disable>;
     ops.allmulticast_enable = kLocked<allmulticast_enable>;
@@ -95,7 +95,7 @@ constexpr eth_dev_ops make_ops() {
     ops.rss_hash_conf_get = rss_hash_conf_get;
     ops.flow_ops_get = flow_ops_get;
     ops.mtr_ops_get = meter_ops_get;
-    // On the thread of telemetry, too, while a control call may put other rings in place.
+    // On telemetry's thread, too, while a control call may exchange rings.
     ops.stats_get = compat::stats<kLocked<stats_get>>;
     ops.stats_reset = kLocked<stats_reset>;
     ops.xstats_get = kLocked<xstats_get>;

@@ -18,8 +18,8 @@ bool is_pinned(rte_mempool* pool) {
            (rte_pktmbuf_priv_flags(pool) & RTE_PKTMBUF_POOL_F_PINNED_EXT_BUF) != 0;
 }
 
-/// Where the external buffers of a pool are. Those of neighbours follow each other, some with a gap
-/// between: smaller than a page, it lies in their pages.
+/// Where the external buffers of a pool are. Those of neighbouring mbufs follow each other, some
+/// with a gap in between: if smaller than a page, it lies within their pages.
 std::vector<AddressRange> pinned_ranges(rte_mempool* pool) {
     std::vector<AddressRange> ranges;
     rte_mempool_obj_iter(
@@ -189,7 +189,7 @@ bool Memory::register_address(uintptr_t address, MrEntry& entry) {
 }
 
 Result<void> Memory::make_room() {
-    // As many threads may be between here and their registration, which may split an entry.
+    // That many threads may be between here and their registration, which may split an entry.
     const size_t wanted = table_->size() + size_t{2} * RTE_MAX_LCORE;
     if (wanted <= table_->capacity()) return {};
     MrTable::Room room = MrTable::allocate(2 * wanted);
@@ -256,11 +256,11 @@ void Memory::remove(const AddressRange& range, Extent extent) {
     if (!changed) return;
     if (extent == Extent::touching) entries_ = without(entries_, range);
     // A hole makes two entries of one, and no larger table can be allocated under the caller's
-    // locks: what finds no room is registered anew when a queue meets it.
+    // locks: what finds no room is registered again when a queue meets it.
     if (entries_.size() > table_->capacity()) entries_.resize(table_->capacity());
     table_->publish(entries_);
     table_->next_generation();
-    // Only now: no queue finds them any more.
+    // Only now, when no queue finds them any more.
     std::erase_if(registrations_, [](const Registration& each) { return each.left.empty(); });
 }
 
@@ -299,7 +299,7 @@ void Memory::on_mempool_event(rte_mempool_event event, rte_mempool* pool, void* 
         return;
     }
     if ((pool->flags & RTE_MEMPOOL_F_NON_IO) != 0) return;
-    if (is_pinned(pool)) return; // its mbufs get their buffers later than that
+    if (is_pinned(pool)) return; // its mbufs get their buffers later
     if (const Result<void> added = memory.add_pool(pool); !added)
         RAWQP_LOG(WARNING, "%s", added.error().what.c_str());
 }

@@ -39,7 +39,7 @@ MeterResult<bool> read_actions(const rte_flow_action* actions, size_t color) {
     return drop;
 }
 
-/// What has this number must not be there yet.
+/// Checks that nothing has this number yet.
 template <class Map>
 MeterResult<void> check_new(const Map& map, uint32_t id, rte_mtr_error_type type,
                             const char* kind) {
@@ -115,7 +115,7 @@ MeterResult<void> Meters::delete_policy(uint32_t id) {
     return erase(policies_, id, &Kept::policy, kPolicyId, "meter policy");
 }
 
-/// What no meter names by this member.
+/// Deletes an entry, unless a meter names it by this member.
 template <class Map>
 MeterResult<void> Meters::erase(Map& map, uint32_t id, uint32_t Kept::*named,
                                 rte_mtr_error_type type, const char* kind) {

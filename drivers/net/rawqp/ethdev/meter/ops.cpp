@@ -18,7 +18,7 @@ template <class T> int answer(const MeterResult<T>& result, rte_mtr_error* error
     return -rte_mtr_error_set(error, result.error().code, result.error().type, nullptr, text);
 }
 
-/// Done to the port's meters, with the port locked.
+/// Runs the operation on the port's meters, with the port locked.
 template <class Operation> int locked(rte_eth_dev* dev, rte_mtr_error* error, Operation operation) {
     Port& port = Port::of(dev);
     const std::lock_guard lock(port.control);

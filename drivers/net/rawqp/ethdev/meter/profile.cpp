@@ -7,7 +7,7 @@ namespace rawqp {
 namespace {
 
 constexpr auto kProfile = RTE_MTR_ERROR_TYPE_METER_PROFILE;
-constexpr double kUnit = 1e9; // tokens a second of mantissa 1, exponent 0
+constexpr double kUnit = 1e9; // tokens a second with mantissa 1, exponent 0
 constexpr uint8_t kMostExponent = 31;
 
 constexpr uint32_t kStartsGreen = uint32_t{prm::kColorGreen} << mlx5::kMeterColorShift;
@@ -80,7 +80,7 @@ mlx5::MeterParams parameters_of(const Buckets& buckets, uint64_t unit) {
 
 Scaled scaled_rate(uint64_t rate) {
     if (rate == 0) return {};
-    for (uint8_t exponent = kMostExponent;; --exponent) { // the highest one is the most exact
+    for (uint8_t exponent = kMostExponent;; --exponent) { // the highest is the most exact
         const double mantissa = std::round(std::ldexp(static_cast<double>(rate), exponent) / kUnit);
         if (mantissa <= 0xff || exponent == 0) return {static_cast<uint8_t>(mantissa), exponent};
     }

@@ -37,8 +37,8 @@ Result<uint32_t> ethtool_of(uint32_t capa) {
     return ethtool;
 }
 
-/// Which modes IEEE 802.3 and the 25G/50G consortium have for a speed: the kernel tells those of
-/// all speeds together.
+/// The modes that IEEE 802.3 and the 25G/50G consortium have for a speed: the kernel reports those
+/// of all speeds together.
 struct SpeedModes {
     uint32_t flag; ///< RTE_ETH_LINK_SPEED_*
     uint32_t mbps;

@@ -18,7 +18,7 @@ netdev::Pause pause_of(const rte_eth_fc_conf& conf) {
             .autoneg = conf.autoneg != 0};
 }
 
-/// The device has thresholds and pause times of its own, which nothing sets from outside.
+/// The device has its own thresholds and pause times, which cannot be set from outside.
 Result<void> check(const rte_eth_fc_conf& conf) {
     if (conf.mac_ctrl_frame_fwd != 0)
         return fail(ENOTSUP, "flow control: the device does not forward MAC control frames");
@@ -33,7 +33,7 @@ Result<void> set(const netdev::Netdev& netdev, const rte_eth_fc_conf& conf) {
     const netdev::Pause wanted = pause_of(conf);
     const Result<netdev::Pause> now = netdev.pause();
     if (!now) return tl::unexpected(now.error());
-    if (*now == wanted) return {}; // as it is, it may stay without privileges, too
+    if (*now == wanted) return {}; // leaving it as it is needs no privileges
     return netdev.set_pause(wanted);
 }
 

@@ -37,7 +37,7 @@ uint32_t Led::blink(void* self) {
             led.failed_ = true;
             break;
         }
-        rte_delay_us_sleep(kBusyMicroseconds); // somebody else has it blink
+        rte_delay_us_sleep(kBusyMicroseconds); // somebody else makes it blink
     }
     return 0;
 }

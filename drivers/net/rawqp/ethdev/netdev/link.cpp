@@ -12,7 +12,7 @@ namespace {
 constexpr unsigned kWaitMilliseconds = 2000;
 constexpr unsigned kPollMilliseconds = 20;
 
-/// Mbit/s of a port by its InfiniBand-style attributes, where no netdev is visible; 0: unknown.
+/// Mbit/s of a port from its InfiniBand-style attributes, where no netdev is visible; 0: unknown.
 uint32_t speed_of(const ibv_port_attr& port) {
     // One bit per generation: SDR DDR QDR FDR10 FDR EDR HDR NDR; Mbit/s of one lane.
     constexpr std::array<uint32_t, 8> kLane{2500, 5000, 10000, 10000, 14000, 25000, 50000, 100000};

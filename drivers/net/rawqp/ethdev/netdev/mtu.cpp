@@ -8,9 +8,9 @@
 namespace rawqp {
 namespace {
 
-/// The queues of a running port must hold the new frames as they are, but for those that were
-/// released, whose mempools may be gone. Those of a stopped port may be set up again before start,
-/// which refits and checks them anyway.
+/// The queues of a running port must hold the new frames as they are, except released ones, whose
+/// mempools may be gone. Those of a stopped port may be set up again before start, which refits and
+/// checks them anyway.
 Result<void> check_rx_queues(const Port& port, uint32_t frame) {
     if (!port.started()) return {};
     for (const std::unique_ptr<RxQueue>& queue : port.rx_queues) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The ethdev operations that concern the Linux interface beside the port, as the rte_eth_* function
-// of the same name documents them. ethdev calls them on control threads, one at a time per port.
+// The ethdev operations that concern the port's Linux interface, as the rte_eth_* function of the
+// same name documents them. ethdev calls them on control threads, one at a time per port.
 #pragma once
 
 #include "drivers/net/rawqp/dpdk.hpp"

@@ -19,7 +19,7 @@ namespace {
 constinit std::mutex ports_mutex;
 constinit std::array<Port*, RTE_MAX_ETHPORTS> ports{};
 
-/// The queue whose ring the secondary means, if it still runs.
+/// The queue to whose ring the secondary refers, if it still runs.
 template <class Queue>
 Queue* running_queue(const std::vector<std::unique_ptr<Queue>>& queues,
                      const QuestionMessage& question) {
@@ -42,7 +42,7 @@ int query_flow(Port& port, const QuestionMessage& question, AnswerMessage& answe
     rte_flow_query_count data{};
     data.reset = question.reset_counters;
     rte_flow_error error{};
-    // The table knows its rules: an address that is none of them is refused.
+    // The table knows its rules: any other address is refused.
     auto* const flow = reinterpret_cast<rte_flow*>(question.address); // NOLINT
     const int result = port.flows->query(flow, &count, &data, &error);
     answer.packets = data.hits;
@@ -50,14 +50,14 @@ int query_flow(Port& port, const QuestionMessage& question, AnswerMessage& answe
     return -result;
 }
 
-/// What goes with an answer: descriptors, and one of them to be closed when it was sent.
+/// What accompanies an answer: descriptors, one of which is closed after sending.
 struct Enclosed {
     std::vector<int> fds;
     Fd channel;
 };
 
 int admit(Port& port, Enclosed& enclosed) {
-    // Before the secondary sees the first ring. A queue that is set up later asks for itself.
+    // Before the secondary sees the first ring. A queue that is set up later checks for itself.
     port.shared.shared = true;
     if (port.format->rx_share != nullptr)
         for (const auto& queue : port.rx_queues)

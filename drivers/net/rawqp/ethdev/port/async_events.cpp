@@ -85,7 +85,7 @@ void AsyncEvents::read_one_event(bool& more) {
     case IBV_EVENT_QP_ACCESS_ERR:
     case IBV_EVENT_WQ_FATAL:
         ++counts_.queue_errors;
-        // The error CQE of the same failure makes the ring recover on its own lcore.
+        // The error CQE for the same failure makes the ring recover on its own lcore.
         RAWQP_LOG(WARNING, "%s: event of %s: %s", port_.name.c_str(), port_.device.c_str(),
                   port_.api->event_type_str(event.event_type));
         break;
@@ -120,7 +120,7 @@ void AsyncEvents::on_link_change(bool expected_up) {
 bool AsyncEvents::report_link() {
     const rte_eth_link link = read_link(port_);
     const bool changed = rte_eth_linkstatus_set(port_.dev, &link) == 0;
-    // Not dev_started: ethdev's bits are for control calls, whose thread this is not.
+    // Not dev_started: ethdev's bits are for control calls, and this is not their thread.
     if (changed && port_.shared.is_running() && port_.dev->data->dev_conf.intr_conf.lsc != 0)
         rte_eth_dev_callback_process(port_.dev, RTE_ETH_EVENT_INTR_LSC, nullptr);
     return link.link_status == RTE_ETH_LINK_UP;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a port is made of, for people to read. Of what all processes share, so that any can tell.
+// What a port is made of, for people to read. Uses only what all processes share, so that any of
+// them can report it.
 #include "drivers/net/rawqp/ethdev/port/ops.hpp"
 
 #include "drivers/net/rawqp/ethdev/process_port.hpp"
@@ -34,7 +35,7 @@ std::string describe_data_path(const ProcessPort& port) {
     return text;
 }
 
-/// Queues of the first entries, as most tables repeat them.
+/// The queues of the first entries, as most tables repeat them.
 std::string describe_rss(const RssState& rss) {
     if (rss.reta.size() == 0) return "  rss       not configured\n";
     return fmt::format(
@@ -75,7 +76,8 @@ std::string describe_tx(const ProcessPort& port, uint16_t id) {
     return text + "\n";
 }
 
-/// Descriptors [offset, offset + count) of a queue with so many of them, each as `text` tells it.
+/// Descriptors [offset, offset + count) of a queue with that many of them, each described by
+/// `text`.
 template <class Ring>
 int dump_descriptors(const void* queue, uint16_t all, uint16_t offset, uint16_t count, FILE* file,
                      std::string (*text)(const Ring&, uint16_t)) {

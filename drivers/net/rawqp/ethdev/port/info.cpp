@@ -93,7 +93,7 @@ int dev_info_get(rte_eth_dev* dev, rte_eth_dev_info* info) noexcept {
 }
 
 void publish_info(Port& port) {
-    // A copy: applications may be looking.
+    // A copy: applications may be reading it.
     rte_eth_dev_info info{};
     info.switch_info.domain_id = RTE_ETH_DEV_SWITCH_DOMAIN_ID_INVALID; // as ethdev does before
     dev_info_get(port.dev, &info);

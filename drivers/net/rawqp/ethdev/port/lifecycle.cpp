@@ -37,8 +37,8 @@ Result<void> check_queues(const Port& port) {
     return {};
 }
 
-/// Before any rule. A queue that was set up for another configuration would not complete headers,
-/// or would not have room for them.
+/// Called before any rule is made. A queue that was set up for another configuration would not
+/// complete headers, or would not have room for them.
 Result<void> choose_lro(Port& port) {
     const bool wanted = port.wants_lro();
     for (const auto& queue : port.rx_queues)
@@ -104,7 +104,7 @@ void halt(Port& port) {
     mark_queues(*port.dev->data, RTE_ETH_QUEUE_STATE_STOPPED);
 }
 
-/// Steering comes last, so that packets arrive only when all else is ready.
+/// Steering comes last, so that packets arrive only when everything else is ready.
 Result<void> start(Port& port) {
     Result<void> done = check_queues(port);
     if (done) done = sync_netdev_mtu(port, port.dev->data->mtu);
@@ -195,15 +195,15 @@ int dev_stop(rte_eth_dev* dev) noexcept {
 int dev_close(rte_eth_dev* dev) noexcept {
     if (dev->process_private == nullptr) return 0;
     const std::unique_ptr<Port> port(&Port::of(dev));
-    // Without the lock, as each of them waits for its thread, where an application that is told of
-    // something may be asking the port.
+    // Without the lock, as each of them waits for its thread, on which an application that is being
+    // notified may be querying the port.
     port->age_timer.reset();
     port->telemetry.reset();
-    port->events.reset(); // of which telemetry tells
+    port->events.reset(); // which telemetry reports
     const std::unique_lock lock(port->control);
     halt(*port);
     port->answers.reset();
-    port->secondaries.reset(); // before what it tells of vanishes
+    port->secondaries.reset(); // before what it reports on vanishes
     for (size_t i = 0; i < port->rx_queues.size(); ++i)
         rx_queue_release(dev, static_cast<uint16_t>(i));
     for (size_t i = 0; i < port->tx_queues.size(); ++i)

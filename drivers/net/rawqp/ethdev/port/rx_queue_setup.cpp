@@ -27,8 +27,8 @@ void withdraw_rules(Port& port) {
     port.filters->clear();
 }
 
-/// What the application asked for is told as long as the queue is there, whatever it does with its
-/// copy.
+/// Keeps what the application asked for, to report it as long as the queue exists, whatever the
+/// application does with its copy.
 Result<void> keep_split(RxQueue& queue) {
     const auto& wanted = queue.spec.split_wanted;
     if (wanted.empty()) return {};
@@ -41,14 +41,14 @@ Result<void> keep_split(RxQueue& queue) {
     return {};
 }
 
-/// All that steering has for the port, by the queues that there are.
+/// Installs everything that steering has for the port, with the present queues.
 Result<void> install_rules(Port& port) {
     Result<void> done = apply_filters(port, wanted_filters(port));
     if (done) done = port.flows->start();
     return done;
 }
 
-/// Of a queue that is not set up after all.
+/// For a queue that is not set up after all.
 void mark_released(Port& port, RxQueue& queue) {
     queue.shared.counts_missed = false;
     port.dev->data->rx_queues[queue.spec.queue_id] = nullptr;
@@ -56,8 +56,8 @@ void mark_released(Port& port, RxQueue& queue) {
 }
 
 /// Puts the queue in the place of a released one, whose WQ steering refers to: all rules are
-/// installed again. Packets that arrive in between go to the Linux interface. If the device does
-/// not take the rules, those of before are installed, and the queue stays released.
+/// installed again. Packets that arrive in between go to the Linux interface. If the device refuses
+/// the rules, the previous ones are installed, and the queue stays released.
 Result<void> replace_running(Port& port, std::unique_ptr<RxQueue> queue, bool deferred) {
     const uint16_t id = queue->spec.queue_id;
     if (queue->channel)

@@ -14,8 +14,8 @@
 namespace rawqp {
 namespace {
 
-/// Calls use(ring, shared, id) for each queue that is set up. Rings are found by ethdev's data, as
-/// other processes know no other way.
+/// Calls use(ring, shared, id) for each queue that is set up. Rings are found through ethdev's
+/// data, the only way in other processes.
 template <class Use> void for_each_rx(const ProcessPort& port, Use use) {
     const rte_eth_dev_data& data = *port.dev->data;
     for (uint16_t i = 0; i < data.nb_rx_queues; ++i)
@@ -47,7 +47,7 @@ void write(compat::QueueStats& stats, uint16_t queue, const TxCounters& count) {
 }
 
 /// A port's receive and transmit side, summed over released and live queues. Each counter is read
-/// once, so that those of queues, if they are asked for, add up to the port's in full traffic, too.
+/// once, so that those of queues, if requested, add up to the port's even under full traffic.
 Sums totals(const ProcessPort& port, compat::QueueStats* queues = nullptr) {
     Sums sum{load(port.shared.totals.rx), load(port.shared.totals.tx)};
     for_each_rx(port, [&](const RxRing& ring, const SharedRxQueue& queue, uint16_t i) {
@@ -63,8 +63,8 @@ Sums totals(const ProcessPort& port, compat::QueueStats* queues = nullptr) {
     return sum;
 }
 
-/// Packets that the device dropped because no receive WQE was posted: of queues that it counts
-/// apart, and of all others of the RDMA port, whoever uses it.
+/// Packets that the device dropped because no receive WQE was posted: by queues that it counts
+/// separately, and by all others of the RDMA port, whoever uses it.
 uint64_t missed(ProcessPort& port) {
     port.read_missed();
     const SharedPort& shared = port.shared;
@@ -72,7 +72,7 @@ uint64_t missed(ProcessPort& port) {
            port.sysfs.hw_counter(shared.device.data(), shared.ib_port, kOutOfBuffer).value_or(0);
 }
 
-/// Numbers of the queues that the device counts apart.
+/// Numbers of the queues that the device counts separately.
 std::vector<uint16_t> counted_queues(const ProcessPort& port) {
     std::vector<uint16_t> queues;
     for (uint16_t i = 0; i < port.dev->data->nb_rx_queues; ++i)
@@ -80,7 +80,7 @@ std::vector<uint16_t> counted_queues(const ProcessPort& port) {
     return queues;
 }
 
-/// What the driver counts beside the statistics that all drivers have.
+/// What the driver counts besides the statistics that all drivers have.
 Figures own_counters(const ProcessPort& port) {
     const Sums sum = totals(port);
     return {{"rx_recoveries", sum.rx.recoveries},

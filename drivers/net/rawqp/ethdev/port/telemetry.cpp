@@ -19,7 +19,7 @@
 namespace rawqp {
 namespace {
 
-/// An answer has room for 16 KiB of text: so many regions are listed, all are counted.
+/// An answer has room for 16 KiB of text: this many regions are listed, all are counted.
 constexpr size_t kMaxListed = 128;
 
 /// Ports that commands find, and the lock that keeps them while one is answered.
@@ -51,7 +51,7 @@ class Dict {
     }
 
   private:
-    /// Without memory for it, the answer goes without that part.
+    /// If there is no memory for it, the answer lacks that part.
     template <class Fill> void add(const char* name, Fill fill) const {
         rte_tel_data* const part = rte_tel_data_alloc();
         if (part == nullptr) return;
@@ -241,7 +241,7 @@ TelemetryEntry::~TelemetryEntry() {
 
 } // namespace rawqp
 
-/// Commands are known from the start, whether there are ports or not, as ethdev's are.
+/// Commands are registered from the start, whether there are ports or not, as ethdev's are.
 RTE_INIT(rawqp_register_telemetry) {
     for (const rawqp::Command& command : rawqp::kCommands)
         rte_telemetry_register_cmd(command.name, command.answer, command.help);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// rte_eth_timesync_*: when PTP messages came and went, by the device's clock. Applications adjust a
-// clock of the port's own, which follows the device's: that one belongs to the kernel and to
+// rte_eth_timesync_*: when PTP messages were received and sent, by the device's clock. Applications
+// adjust a clock of the port, which follows the device's: that one belongs to the kernel and to
 // whoever disciplines it there.
 #include "drivers/net/rawqp/ethdev/port.hpp"
 #include "drivers/net/rawqp/ethdev/port/ops.hpp"
@@ -17,7 +17,7 @@ Result<uint64_t> nanoseconds(const Port& port, uint64_t ticks) {
     return time;
 }
 
-/// Of what Rx stamps and read_clock() tell: see the devarg rx_timestamp.
+/// Converts what Rx stamps and read_clock() report: see the devarg rx_timestamp.
 Result<uint64_t> of_stamp(const Port& port, uint64_t stamp) {
     return port.devargs.real_time ? Result<uint64_t>(stamp) : nanoseconds(port, stamp);
 }
@@ -46,7 +46,7 @@ Result<void> check(const Port& port) {
     return {};
 }
 
-/// Has the queues do as the port wants: see report_as_others().
+/// Makes the queues do what the port wants: see report_as_others().
 void turn(Port& port, bool on) {
     port.timesync = on;
     for (const auto& queue : port.tx_queues)
@@ -56,7 +56,7 @@ void turn(Port& port, bool on) {
         __atomic_store_n(&queue->ring->tell_ptp, on, __ATOMIC_RELAXED);
         if (on) __atomic_store_n(&queue->ring->tell_all, true, __ATOMIC_RELEASE);
     }
-    if (!port.started()) return; // the bursts are chosen then
+    if (!port.started()) return; // start chooses the bursts
     choose_tx_burst(port);
     __atomic_store_n(&rte_eth_fp_ops[port.dev->data->port_id].tx_pkt_burst, port.dev->tx_pkt_burst,
                      __ATOMIC_RELEASE);
@@ -104,7 +104,7 @@ int timesync_disable(rte_eth_dev* dev) noexcept {
     return 0;
 }
 
-// These two are polled: that there is no stamp is no failure to tell of.
+// These two are polled: the lack of a stamp is not a failure to report.
 int timesync_read_rx_timestamp(rte_eth_dev* dev, timespec* time, uint32_t number) noexcept {
     const Port& port = Port::of(dev);
     const uint32_t id = number / PtpStamps::kKept;

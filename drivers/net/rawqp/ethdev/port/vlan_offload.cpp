@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// VLAN offloads of the whole port: stripping is its queues', filtering is steering's.
+// VLAN offloads of the whole port: its queues do the stripping, steering the filtering.
 #include "drivers/net/rawqp/ethdev/port/ops.hpp"
 #include "drivers/net/rawqp/ethdev/queues/vlan_strip.hpp"
 #include "drivers/net/rawqp/ethdev/report.hpp"

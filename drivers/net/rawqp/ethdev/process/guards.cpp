@@ -9,10 +9,10 @@
 namespace rawqp {
 namespace {
 
-/// Every thread of the process has passed a full barrier when it returns.
+/// On return every thread of the process has passed a full barrier.
 void barrier_for_all_threads() {
     if (syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0) return;
-    // A kernel without it, or not allowed to: stores get out of a CPU's buffer in far less time.
+    // The kernel lacks it or forbids it: stores leave a CPU's buffer in far less time than this.
     rte_delay_us_sleep(1000);
 }
 
@@ -31,7 +31,7 @@ class Stay {
     uint32_t& inside_;
 };
 
-/// Any other call's.
+/// Any other call's stay.
 class Visit {
   public:
     explicit Visit(uint32_t& visitors) : visitors_(visitors) {
@@ -108,7 +108,7 @@ void PortGuards::install(rte_eth_dev& dev, const RingFormat& format) {
 
 // ethdev has the ring's address from the primary's data.
 int guarded_tx_done_cleanup(void* ring, uint32_t count) noexcept {
-    if (ring == nullptr) return -EIO; // of a queue or a port that is not there any more
+    if (ring == nullptr) return -EIO; // the queue or port is gone
     const auto& base = *static_cast<const TxRing*>(ring);
     TxGuard& guard = PortGuards::of(base.port_id).tx[base.queue_id];
     const Stay stay(guard.inside);

@@ -6,10 +6,10 @@
 namespace rawqp {
 namespace {
 
-/// Bursts would crawl if they asked on.
+/// Bursts would crawl if they kept asking.
 constexpr unsigned kSilenceMilliseconds = 1000;
 
-/// EAL lets one question of a name be pending.
+/// EAL allows one pending request per name.
 constinit std::mutex question_mutex;
 constinit uint32_t questions = 0;    ///< asked so far
 constinit uint64_t silent_until = 0; ///< timer cycles
@@ -19,7 +19,7 @@ constinit uint64_t silent_until = 0; ///< timer cycles
 Answered take_answer(const rte_mp_msg& reply, uint32_t number) {
     Answered result;
     for (int i = 0; i < reply.num_fds; ++i) {
-        Fd fd(reply.fds[i]); // this process's from now on, in any case
+        Fd fd(reply.fds[i]); // belongs to this process from now on, in any case
         if (i < 2) result.fds[i] = std::move(fd);
     }
     if (reply.len_param == sizeof result.answer)

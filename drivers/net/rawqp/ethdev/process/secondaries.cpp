@@ -44,7 +44,7 @@ void Secondaries::tell(Event event) {
     std::erase_if(peers_, [&](const Peer& peer) {
         const ssize_t sent =
             send(peer.channel.get(), &message, sizeof message, MSG_NOSIGNAL | MSG_DONTWAIT);
-        return sent < 0 && errno != EAGAIN; // one that hangs leaves no room some time, and lives
+        return sent < 0 && errno != EAGAIN; // a hung one leaves no room at some point, but is alive
     });
     const auto deadline = Clock::now() + std::chrono::milliseconds(kLetGoMilliseconds);
     std::erase_if(peers_, [&](Peer& peer) {
@@ -59,7 +59,7 @@ void Secondaries::tell(Event event) {
             EventMessage answer;
             if (recv(peer.channel.get(), &answer, sizeof answer, MSG_DONTWAIT) <= 0) return true;
             peer.here = true;
-            if (answer != message) continue; // to one that it was late with
+            if (answer != message) continue; // a late answer to an earlier one
             peer.mute = false;
             return event == Event::closed;
         }

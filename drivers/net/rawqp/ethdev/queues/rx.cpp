@@ -21,7 +21,7 @@ namespace {
 
 bool wants_compressed_cqes(const RxQueue& queue) {
     const Devargs& devargs = queue.port.devargs;
-    // A compressed block has one time stamp for all of its packets, and says nothing of LRO.
+    // A compressed block has one time stamp for all of its packets, and says nothing about LRO.
     constexpr uint64_t kOfEach = RTE_ETH_RX_OFFLOAD_TIMESTAMP | RTE_ETH_RX_OFFLOAD_TCP_LRO;
     if ((queue.spec.offloads & kOfEach) != 0) return false;
     if (devargs.cqe_comp == CqeCompression::automatic) return devargs.multi_packet_rx;
@@ -96,8 +96,8 @@ int modify_wq(ibv_wq* wq, ibv_wq_state state) {
     return ibv_modify_wq(wq, &attributes);
 }
 
-/// To RESET from whatever state the device is in. The kernel does not learn that the device moved a
-/// WQ to the error state, and the device refuses a transition from the state that it is not in.
+/// To RESET from whatever state the WQ is in. The kernel does not learn that the device moved a WQ
+/// to the error state, and the device refuses a transition from a state that the WQ is not in.
 int reset_wq_from_any_state(ibv_wq* wq) {
     if (modify_wq(wq, IBV_WQS_RESET) == 0) return 0;
     ibv_wq_attr attributes{};
@@ -107,7 +107,7 @@ int reset_wq_from_any_state(ibv_wq* wq) {
     return ibv_modify_wq(wq, &attributes);
 }
 
-/// A WQ that cannot be counted apart is counted with all others of the RDMA port.
+/// A WQ that cannot be counted separately is counted with all others of the RDMA port.
 int make_ready(RxQueue& queue) {
     if (const int error = modify_wq(queue.wq.get(), IBV_WQS_RDY)) return error;
     const int error = queue.q_counter ? queue.q_counter.bind(queue.wq.get()) : EOPNOTSUPP;
@@ -122,14 +122,14 @@ int make_ready(RxQueue& queue) {
     return 0;
 }
 
-/// Of a WQ that the device is done with.
+/// For a WQ that the device is done with.
 void take_mbufs_back(RxQueue& queue) {
     count_up(queue.port.totals.unread, queue.port.format->rx_stop(*queue.ring));
     queue.reset_failed = false;
 }
 
-/// mbufs of `pool` that a frame of `frame` bytes needs, as a power of two. EINVAL when that is more
-/// than the device takes, or more than one without RTE_ETH_RX_OFFLOAD_SCATTER.
+/// The number of mbufs of `pool` that a frame of `frame` bytes needs, a power of two. EINVAL when
+/// that is more than the device takes, or more than one without RTE_ETH_RX_OFFLOAD_SCATTER.
 Result<uint8_t> rx_segments(const Port& port, rte_mempool* pool, uint32_t frame,
                             uint64_t offloads) {
     // The headroom is kept in the first mbuf only.
@@ -152,7 +152,8 @@ Result<uint8_t> rx_segments(const Port& port, rte_mempool* pool, uint32_t frame,
     return static_cast<uint8_t>(needed);
 }
 
-/// Buffer split: what the application wants, its last segment as often as a frame needs it.
+/// Buffer split: the application's segments, with the last one repeated as often as a frame needs
+/// it.
 Result<void> lay_out_split(const Port& port, RxSpec& spec, uint32_t frame) {
     spec.split.clear();
     uint32_t room = 0;
@@ -221,7 +222,7 @@ void RxQueue::count_missed() {
 RxQueue::~RxQueue() {
     count_missed();
     if (ring == nullptr) return;
-    // Where there is no WQ any more, the device cannot write either.
+    // Once the WQ is gone, the device cannot write either.
     if (reset_failed && verbs::destroy(wq) == 0) take_mbufs_back(*this);
     port.format->rx_destroy(ring);
 }

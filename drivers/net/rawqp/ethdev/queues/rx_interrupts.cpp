@@ -29,7 +29,7 @@ Result<void> fill(Port& port, rte_intr_handle* handle) {
     return {};
 }
 
-/// Takes one event out of the channel. False: there is none.
+/// Takes one event from the channel. False: there is none.
 bool take_event(const RxQueue& queue) {
     ibv_cq* cq = nullptr;
     void* context = nullptr;

@@ -17,7 +17,7 @@
 namespace rawqp {
 namespace {
 
-/// Long chains make every WQE of the ring long, and device limits are in bytes.
+/// Longer chains make every WQE of the ring longer, and device limits are in bytes.
 constexpr uint16_t kTxSegments = 16;
 constexpr uint16_t kTxDescriptors = 4096;
 constexpr uint64_t kDrainMicroseconds = 200'000;
@@ -43,8 +43,8 @@ Result<void> create_tx_cq(TxQueue& queue) {
     return {};
 }
 
-/// The queue is used by one thread at a time. Where the provider cannot make use of that, or is out
-/// of registers, the QP is in the port's own domain.
+/// The queue is used by one thread at a time. If the provider cannot make use of that, or is out of
+/// registers, the QP is in the port's own domain.
 void create_thread_domain(TxQueue& queue) {
     ibv_context* const context = queue.spec.context;
     ibv_td_init_attr td_attributes{};
@@ -110,8 +110,8 @@ int modify_qp(TxQueue& queue, ibv_qp_state state, int mask = 0) {
 }
 
 /// For formats whose bursts call the provider. libmlx5 learns what its port can compute when the QP
-/// is given one (INIT), and a burst that asks for it on a queue that is yet to start would crash
-/// there.
+/// is given one (INIT); before that, a burst that requests it on a queue not yet started would
+/// crash there.
 Result<void> introduce_port(TxQueue& queue) {
     if (queue.port.format->tx_needs(queue.spec).send_ops == 0) return {};
     int error = modify_qp(queue, IBV_QPS_INIT, IBV_QP_PORT);
@@ -129,7 +129,7 @@ int pace(TxQueue& queue, uint32_t kbps) {
     return queue.port.api->modify_qp(queue.qp.get(), &attributes, IBV_QP_STATE | IBV_QP_RATE_LIMIT);
 }
 
-/// To RESET from whatever state the device is in; by way of ERR when the short way is refused.
+/// To RESET from whatever state the QP is in; by way of ERR when the short way is refused.
 int reset_from_any_state(TxQueue& queue) {
     if (modify_qp(queue, IBV_QPS_RESET) == 0) return 0;
     (void)modify_qp(queue, IBV_QPS_ERR);
@@ -179,13 +179,13 @@ Result<std::unique_ptr<TxQueue>> create_tx_queue(Port& port, const TxSpec& wante
     return queue;
 }
 
-/// Of a QP that the device is done with.
+/// For a QP that the device is done with.
 void take_mbufs_back(TxQueue& queue) {
     count_up(queue.port.totals.unsent, queue.port.format->tx_stop(*queue.ring));
     queue.reset_failed = false;
 }
 
-/// Gives the device time to send what the application handed over before the port was stopped.
+/// Gives the device time to send what the application handed over before the stop.
 void drain(const TxQueue& queue) {
     const RingFormat& format = *queue.port.format;
     const auto newest = static_cast<uint16_t>(queue.spec.descriptors - 1);
@@ -214,7 +214,7 @@ void TxQueue::publish(bool deferred) {
 
 TxQueue::~TxQueue() {
     if (ring == nullptr) return;
-    // Where there is no QP any more, the device cannot read either.
+    // Once the QP is gone, the device cannot read either.
     if (reset_failed && verbs::destroy(qp) == 0) take_mbufs_back(*this);
     port.format->tx_destroy(ring);
 }
@@ -240,7 +240,7 @@ TxSpec combined_tx_spec(const Port& port, TxSpec spec) {
             spec.offloads &= ~RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE;
         spec.max_segments = std::max(spec.max_segments, queue->spec.max_segments);
     }
-    // A field that the application registers later is for the next start.
+    // A field that the application registers later takes effect at the next start.
     spec.metadata =
         port.started() ? port.shared.bursts.metadata : rte_flow_dynf_metadata_avail() != 0;
     return spec;
@@ -306,7 +306,7 @@ int recover(TxQueue& queue) {
 }
 
 int tx_done_cleanup(void* ring, uint32_t count) noexcept {
-    if (ring == nullptr) return -EINVAL; // ethdev does not ask whether the queue is set up
+    if (ring == nullptr) return -EINVAL; // ethdev does not check whether the queue is set up
     const uint16_t port_id = static_cast<TxRing*>(ring)->port_id;
     return Port::of(&rte_eth_devices[port_id]).format->tx_done_cleanup(ring, count);
 }
@@ -340,8 +340,8 @@ Result<void> start_tx_queue(TxQueue& queue) {
     if (queue.running()) return {};
     if (queue.lost())
         return fail(EIO, "Tx queue {}: its CQ failed: set the queue up again", queue.spec.queue_id);
-    // Also of a QP that is in RESET: bursts put packets into the ring of a stopped queue, too, and
-    // the device would send them. Those are lost, and their mbufs free.
+    // Also for a QP that is in RESET: bursts put packets into the ring of a stopped queue, too, and
+    // the device would send them. They are lost, and their mbufs are freed.
     if (const int error = reset_from_any_state(queue))
         return fail(error, "Tx queue {}: the QP cannot be reset: {}; set the queue up again",
                     queue.spec.queue_id, rte_strerror(error));

@@ -12,7 +12,7 @@ bool strips(const RxQueue& queue) {
     return (queue.spec.offloads & RTE_ETH_RX_OFFLOAD_VLAN_STRIP) != 0;
 }
 
-/// Has the device or the ring do what the queue's offloads say.
+/// Makes the device or the ring do what the queue's offloads say.
 Result<void> update(RxQueue& queue) {
     const RingFormat& format = *queue.port.format;
     if (format.rx_strip_vlan != nullptr) return format.rx_strip_vlan(*queue.ring, strips(queue));
@@ -30,7 +30,7 @@ Result<void> set_strip(RxQueue& queue, bool strip) {
         __atomic_store_n(&queue.ring->tell_all, true, __ATOMIC_RELEASE);
     Result<void> done = update(queue);
     if (!done) queue.spec.offloads = before;
-    queue.shared.offloads = queue.spec.offloads; // of which applications may ask
+    queue.shared.offloads = queue.spec.offloads; // which applications may query
     return done;
 }
 

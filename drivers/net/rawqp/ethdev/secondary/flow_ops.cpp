@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Flow rules and meters in a secondary process: counters can be asked for, all else is refused.
-// Also of flow queues, whose operations DPDK calls without a look at whether there are any (up
-// to 23.11).
+// Flow rules and meters in a secondary process: counters can be queried, everything else is
+// refused. That includes flow queues, whose operations DPDK calls without checking whether they
+// exist (up to 23.11).
 #include "drivers/net/rawqp/ethdev/secondary/refusal.hpp"
 #include "drivers/net/rawqp/ethdev/secondary/secondary.hpp"
 
@@ -34,7 +34,7 @@ int tell(rte_mtr_error* error, int code) {
                               "meters are made by the primary process");
 }
 
-/// Refuses a call whose last argument is where the reason is wanted.
+/// Refuses a call whose last argument receives the reason.
 template <Name kName, class Operation> struct RefusedWithReason;
 template <Name kName, class R, class... Args>
 struct RefusedWithReason<kName, R (*)(rte_eth_dev*, Args...)> {

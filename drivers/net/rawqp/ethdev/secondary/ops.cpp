@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a secondary process may do with a port, and the refusal of all else.
+// What a secondary process may do with a port, and the refusal of everything else.
 #include "drivers/net/rawqp/ethdev/netdev/ops.hpp"
 #include "drivers/net/rawqp/ethdev/port/ops.hpp"
 #include "drivers/net/rawqp/ethdev/secondary/refusal.hpp"
@@ -19,7 +19,7 @@ namespace {
 
 using secondary::refuse, secondary::refused, secondary::Refused;
 
-/// What all processes do alike, as long as there is something to look at.
+/// What all processes do alike, as long as the port exists.
 template <auto Operation> struct WhileAlive;
 template <class Dev, class... Args, int (*Operation)(Dev*, Args...) noexcept>
 struct WhileAlive<Operation> {
@@ -89,15 +89,15 @@ int close(rte_eth_dev* dev) noexcept {
     return 0;
 }
 
-/// The device is gone, or the primary's port is: it closed it, or died.
+/// Whether the device is gone, or the primary's port: the primary closed it, or died.
 int removed(rte_eth_dev* dev) noexcept {
     const SecondaryPort::Visit visit(SecondaryPort::of(dev));
     return visit ? is_removed(dev) : 1;
 }
 
-/// None at all for rte_eth_dev_configure, rte_eth_rx_queue_setup, rte_eth_tx_queue_setup and
-/// rte_eth_dev_mac_addr_remove: ethdev takes what the primary has out of the shared data before it
-/// calls the operation, or whatever that answers.
+/// There is none for rte_eth_dev_configure, rte_eth_rx_queue_setup, rte_eth_tx_queue_setup and
+/// rte_eth_dev_mac_addr_remove: ethdev removes the primary's objects from the shared data before it
+/// calls the operation, or whatever that returns.
 constexpr eth_dev_ops make_ops() {
     eth_dev_ops ops{};
     ops.dev_infos_get = kWhileAlive<info_get>;

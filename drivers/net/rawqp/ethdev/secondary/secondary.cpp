@@ -13,7 +13,7 @@
 namespace rawqp {
 namespace {
 
-/// How long a burst that is running may take to come to its end.
+/// How long a running burst may take to end.
 constexpr unsigned kLeaveMilliseconds = kLetGoMilliseconds / 2;
 constexpr unsigned kAttachAttempts = 200; ///< 10 ms apart
 
@@ -46,7 +46,7 @@ SecondaryPort::~SecondaryPort() {
     set_ring_host(port_id_, nullptr);
 }
 
-/// 0 or an errno value; EAGAIN and ENODEV: the primary may be at work on the port.
+/// 0 or an errno value; EAGAIN and ENODEV: the primary may be working on the port.
 int SecondaryPort::enter(LastEvent& missed) {
     Answered reply =
         ask_primary({.what = Question::attach, .port_id = port_id_}, kAttachMilliseconds);
@@ -82,7 +82,7 @@ Result<void> SecondaryPort::connect() {
     return {};
 }
 
-/// Not before the primary has answered: until then it may be at work on the port.
+/// Not before the primary has answered: until then it may be working on the port.
 void SecondaryPort::read_shared() {
     sysfs = netdev::Sysfs(shared.sysfs.data());
     if (shared.netdev[0] != 0) netdev = netdev::Netdev(shared.netdev.data());
@@ -96,7 +96,7 @@ void SecondaryPort::read_shared() {
 void SecondaryPort::install() {
     guards_.install(*dev, *format);
     struct rte_eth_fp_ops& fast = rte_eth_fp_ops[port_id_];
-    // Whoever polls finds guards as queues before the functions that expect such.
+    // Pollers find guards as queues before they find the functions that expect guards.
     fast.rxq.data = guards_.rx_data.data();
     fast.txq.data = guards_.tx_data.data();
     std::atomic_thread_fence(std::memory_order_release);
@@ -148,7 +148,7 @@ void SecondaryPort::read_event() {
     leave(closed ? "the primary process closes the port" : "the primary process is gone");
     if (closed) {
         wait_for_visitors();
-        dev->data = &data_of_closed(); // either stays readable for whoever is in ethdev just now
+        dev->data = &data_of_closed(); // both stay readable for whoever is in ethdev just now
         answer_event(channel_.get(), *event);
     }
     // Nothing more comes, but the descriptor stays readable.
@@ -178,7 +178,7 @@ void SecondaryPort::open_queues() {
 void SecondaryPort::follow() {
     const std::lock_guard lock(queues_mutex_);
     const bool runs = alive() && shared.is_running() && shared.not_shareable[0] == 0;
-    // A process that hung may have slept through the end of a queue and its next beginning.
+    // A process that hung may have missed the end of a queue and its restart.
     const auto stays = [&](const auto& guard, const auto& queue) {
         return runs && load_state(queue.state) == QueueState::running &&
                guard.set_up == queue.set_ups;
@@ -242,8 +242,8 @@ int SecondaryPort::reset(RxRing& ring) { return ask_reset(Question::reset_rx, ri
 int SecondaryPort::reset(TxRing& ring) { return ask_reset(Question::reset_tx, ring); }
 
 int SecondaryPort::read_clock(mlx5dv_clock_info& info) {
-    // Each queue's bursts want it a hundred times a second, which is too much to go to another
-    // process for.
+    // Each queue's bursts want it a hundred times a second, too often to ask another process each
+    // time.
     const std::lock_guard lock(clock_mutex_);
     const uint64_t now = rte_get_timer_cycles();
     if (now >= next_clock_) {
@@ -297,7 +297,7 @@ Result<void> attach_secondary(rte_vdev_device* vdev, RingFormats formats) {
     auto port = std::make_unique<SecondaryPort>(dev, SharedPort::of(dev), formats);
     dev->process_private = port.get();
     dev->rx_pkt_burst = rte_eth_pkt_burst_dummy; // until install(), also for callbacks of the event
-    dev->tx_pkt_burst = rte_eth_pkt_burst_dummy; // that a port has come
+    dev->tx_pkt_burst = rte_eth_pkt_burst_dummy; // of a new port
     if (Result<void> done = port->connect(); !done) {
         dev->process_private = nullptr;
         port.reset();
@@ -305,7 +305,7 @@ Result<void> attach_secondary(rte_vdev_device* vdev, RingFormats formats) {
         return done;
     }
     rte_eth_dev_probing_finish(dev);
-    port.release()->install(); // dev_close has it
+    port.release()->install(); // dev_close owns it
     return {};
 }
 

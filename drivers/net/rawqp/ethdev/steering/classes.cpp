@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Traffic classes of patterns: a rule is installed once for each kind of packets that has a hash of
-// its own.
+// Traffic classes of patterns: a rule is installed once for each kind of packets that has its own
+// hash.
 #include "drivers/net/rawqp/ethdev/steering/pattern.hpp"
 
 namespace rawqp {
@@ -11,7 +11,7 @@ struct ClassTraits {
     TrafficClass traffic;
     TrafficClass parent; ///< the class that its packets belong to without the last header
     uint16_t depth;
-    Protocol last; ///< the header that makes it
+    Protocol last; ///< the header that defines it
 };
 
 // Indexed by TrafficClass.
@@ -67,7 +67,7 @@ uint16_t depth_of(TrafficClass traffic) { return traits_of(traffic).depth; }
 std::vector<ClassRule> split_by_class(const Pattern& pattern, uint64_t rte_rss_types,
                                       uint8_t depth) {
     const TrafficClass base = class_of(pattern, depth);
-    if (rte_rss_types == 0) return {{base, pattern, 0}}; // none of them is hashed
+    if (rte_rss_types == 0) return {{base, pattern, 0}}; // no class is hashed
     std::vector<ClassRule> rules;
     for (auto it = kTrafficClasses.rbegin(); it != kTrafficClasses.rend(); ++it) {
         const TrafficClass traffic = *it;

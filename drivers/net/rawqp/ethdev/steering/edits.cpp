@@ -11,13 +11,13 @@
 namespace rawqp {
 namespace {
 
-/// A field that the device can change, by the PRM's numbers (Linux: MLX5_ACTION_IN_FIELD_*). One
-/// of more than 32 bits has as many numbers as it has words, one after the other.
+/// A field that the device can change, by the PRM's numbers (Linux: MLX5_ACTION_IN_FIELD_*). A
+/// field of more than 32 bits has consecutive numbers, one for each of its words.
 struct RewritableField {
     Protocol protocol;
     uint16_t bit, bits;
     uint16_t number;
-    const char* name; ///< as rte_flow's items and modify_field have it
+    const char* name; ///< as in rte_flow's items and modify_field
 };
 using enum Protocol;
 constexpr int kWord = 32;
@@ -46,7 +46,7 @@ constexpr RewritableField kRewritable[] = {
     {Protocol::tag, 0, 32, 0x53, "0"},
     {Protocol::tag, 32, 32, 0x54, "1"},
     {Protocol::tag, 64, 32, 0x55, "2"},
-    {Protocol::tag, 96, 32, 0x57, "3"}, // 0x56 is of the register of colors
+    {Protocol::tag, 96, 32, 0x57, "3"}, // 0x56 is the register of colors
     {mark, 0, 32, 0x58, "id"},
     {sent_meta, 0, 32, 0x49, "data"},
 };
@@ -62,7 +62,7 @@ const RewritableField* find(Protocol protocol, uint16_t bit, uint16_t bits) {
 /// The word of a field that has this bit.
 struct Word {
     uint64_t number;
-    int left; ///< bits of it, from this one on
+    int left; ///< its bits from this one on
 };
 Word word_of(const RewritableField& field, int bit) {
     const int index = (bit - field.bit) / kWord;
@@ -70,8 +70,7 @@ Word word_of(const RewritableField& field, int bit) {
     return {field.number + static_cast<uint64_t>(index), end - bit};
 }
 
-/// Of so many bits at most. `to` is the word that changes, and `from` the one that it is copied
-/// from.
+/// The command for up to `bits` bits. `to` is the word that changes, `from` the one copied from.
 uint64_t command_of(const Rewrite& rewrite, int done, int bits, const Word& to,
                     const std::optional<Word>& from) {
     constexpr uint64_t kSet = 1, kAdd = 2, kCopy = 3;
@@ -84,14 +83,14 @@ uint64_t command_of(const Rewrite& rewrite, int done, int bits, const Word& to,
            get_bits(rewrite.value, static_cast<size_t>(done), static_cast<size_t>(bits));
 }
 
-/// As many commands as it takes not to leave a word.
+/// Appends as many commands as it takes for none to cross a word boundary.
 void append_commands(const Rewrite& rewrite, std::vector<uint64_t>& commands) {
     constexpr uint64_t kReported = 0x50;
     const RewritableField* const field = find(rewrite.protocol, rewrite.bit, rewrite.bits);
     const RewritableField* const source =
         rewrite.from ? find(rewrite.from->protocol, rewrite.from->bit, rewrite.bits) : nullptr;
     if (field == nullptr || (rewrite.from && source == nullptr))
-        return; // translation has seen to it
+        return; // translation rules this out
     for (int done = 0, bits = 0; done < rewrite.bits; done += bits) {
         Word to = word_of(*field, rewrite.bit + done);
         std::optional<Word> from;
@@ -101,27 +100,27 @@ void append_commands(const Rewrite& rewrite, std::vector<uint64_t>& commands) {
             bits = std::min(bits, from->left);
         }
         commands.push_back(net::to_be(command_of(rewrite, done, bits, to, from)));
-        // What rules match is not what the device reports: that is register B.
+        // What rules match is not what the device reports, which is register B.
         if (rewrite.protocol != meta) continue;
         to.number = kReported;
         commands.push_back(net::to_be(command_of(rewrite, done, bits, to, from)));
     }
 }
 
-/// "ipv4 ttl"; of a part of a field, "ipv4 dst bits 8 to 15", counted from the least significant.
+/// "ipv4 ttl"; for a part of a field, "ipv4 dst bits 8 to 15", counted from the least significant.
 std::string place_text(Protocol protocol, uint16_t bit, uint16_t bits) {
     const RewritableField* const field = find(protocol, bit, bits);
-    if (field == nullptr) return traits_of(protocol).name; // translation has seen to it
+    if (field == nullptr) return traits_of(protocol).name; // translation rules this out
     std::string text = fmt::format("{} {}", traits_of(protocol).name, field->name);
     if (bits == field->bits) return text;
     const int first = field->bit + field->bits - bit - bits;
     return text + fmt::format(" bits {} to {}", first, first + bits - 1);
 }
 
-/// What is added is a number modulo the field's size: "minus 0x1", not "plus 0xff".
+/// The number added is modulo the field's size: "minus 0x1", not "plus 0xff".
 std::string sum_text(const Rewrite& rewrite) {
     const uint64_t number = get_bits(rewrite.value, 0, rewrite.bits);
-    const uint64_t size = uint64_t{1} << rewrite.bits; // of 32 bits at most
+    const uint64_t size = uint64_t{1} << rewrite.bits; // 32 bits at most
     return number > size / 2 ? fmt::format("minus {:#x}", size - number)
                              : fmt::format("plus {:#x}", number);
 }
@@ -135,7 +134,7 @@ std::string rewrite_text(const Rewrite& rewrite) {
                            : number_text(rewrite.value, 0, rewrite.bits));
 }
 
-/// What comes off, before fields change.
+/// What is removed, before fields change.
 const char* strip_text(Reformat reformat) {
     switch (reformat) {
     case Reformat::strip_tunnel: return ", tunnel taken off";
@@ -147,7 +146,7 @@ const char* strip_text(Reformat reformat) {
     return "";
 }
 
-/// What goes on, after it.
+/// What is added, after that.
 std::string wrap_text(Reformat reformat, size_t bytes) {
     switch (reformat) {
     case Reformat::strip_tunnel_to_l3:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Rules in the device's own terms, by mlx5dv: a matcher for each mask and level, which all rules of
-// that mask share, and flows with their values.
+// Rules in the device's own terms, through mlx5dv: a matcher for each mask and level, which all
+// rules with that mask share, and flows with their values.
 #include "drivers/net/rawqp/ethdev/steering/engine.hpp"
 #include "drivers/net/rawqp/ethdev/steering/group_table.hpp"
 #include "drivers/net/rawqp/ethdev/steering/metering.hpp"
@@ -23,7 +23,8 @@ struct MatcherKey {
     auto operator<=>(const MatcherKey&) const = default;
 };
 
-/// What becomes of a flow's packets: a way, a tag, a counter, rewriting and reformatting at most.
+/// What happens to a flow's packets: at most a destination, a tag, a counter, rewriting and
+/// reformatting.
 class FlowActionList {
   public:
     mlx5dv_flow_action_attr& add(mlx5dv_flow_action_type type) {
@@ -38,8 +39,8 @@ class FlowActionList {
     size_t count_ = 0;
 };
 
-/// Of group 0 there is a table for what the kernel's flows have no words for, and one for each
-/// level at which a rule's classes are told apart.
+/// Group 0 has a table for what the kernel's flows cannot express, and one for each level at which
+/// a rule's classes are told apart.
 struct GroupKey {
     bool egress;
     uint32_t group;
@@ -47,8 +48,8 @@ struct GroupKey {
     auto operator<=>(const GroupKey&) const = default;
 };
 
-// Levels of tables in the device: those of group 0 are the kernel's, which has fewer than 40, but
-// for what the kernel's flows have no words for.
+// Levels of tables in the device: those of group 0 are the kernel's, which has fewer than 40,
+// except for what the kernel's flows cannot express.
 constexpr uint8_t kFirstLevel = 40;
 static_assert(kLastLevel - kFirstLevel == 23, "see Mlx5Engine::lack() and the guide");
 
@@ -132,8 +133,8 @@ verbs::Handle<ibv_flow_action> Mlx5Engine::make_action(const EditKey& key) const
     return {made, {ibv_destroy_flow_action, "flow action"}};
 }
 
-/// The same for entries of tables, by commands: the numbers of flow actions are the kernel's
-/// secret.
+/// The same for entries of tables, through commands: the kernel does not reveal the numbers of flow
+/// actions.
 DevxObject Mlx5Engine::make_entry_action(const EditKey& key) {
     const std::vector<uint8_t> bytes = key.bytes();
     const auto size = static_cast<uint32_t>(bytes.size());
@@ -201,7 +202,7 @@ GroupTable* Mlx5Engine::acquire_table(const GroupKey& key, PartRef& use) {
     return table != nullptr ? table->get() : nullptr;
 }
 
-/// What the kernel's flows have no words for: VLAN tags, samplers, meters and classes at one level.
+/// What the kernel's flows cannot express: VLAN tags, samplers, meters and classes at one level.
 bool needs_entry(const SteeringRequest& request) {
     return request.sample || request.meter || request.class_depth ||
            (request.edits && request.edits->changes_tags());
@@ -212,7 +213,7 @@ GroupKey table_of(const SteeringRequest& request) {
             request.class_depth ? std::optional(request.level) : std::nullopt};
 }
 
-/// Why there are no tables by DevX for the request; null: it needs none.
+/// Why there are no DevX tables for the request; null: it needs none.
 const char* lacks_tables(const SteeringRequest& request) {
     if (request.sample)
         return "action sample needs flow tables by DevX, which the kernel does not give to this "
@@ -253,7 +254,7 @@ std::optional<Lack> Mlx5Engine::lack(const SteeringRequest& request) const {
     return lack_of_match(request);
 }
 
-/// Where a flow's packets go. False with errno.
+/// Chooses where a flow's packets go. False with errno.
 bool Mlx5Engine::choose_way(const SteeringRequest& request, ibv_qp* qp, DeviceRule& rule,
                             FlowActionList& actions) {
     if (request.drop) {
@@ -288,11 +289,11 @@ bool Mlx5Engine::choose_way(const SteeringRequest& request, DeviceRule& rule,
     return made != nullptr;
 }
 
-/// What a flow of the kernel's does. False with errno.
+/// Fills in what a kernel flow does. False with errno.
 bool Mlx5Engine::fill_flow(const SteeringRequest& request, ibv_qp* qp, DeviceRule& rule,
                            FlowActionList& actions) {
-    // Such a flow leads to a table, where an entry of the same match does all of it. Its place
-    // among those of the table is that of the flow among flows, so that a packet meets there the
+    // Such a flow leads to a table, where an entry with the same match does everything. Its place
+    // in the table corresponds to that of the flow among flows, so that a packet meets there the
     // entry of the flow that it has met.
     if (needs_entry(request)) {
         const GroupTable* const table = create_entry(request, rule);
@@ -310,10 +311,10 @@ bool Mlx5Engine::fill_flow(const SteeringRequest& request, ibv_qp* qp, DeviceRul
     return acquire_edits(request, rule, actions);
 }
 
-/// A flow of the kernel's tables, which are group 0. False with errno.
+/// Creates a flow in the kernel's tables, which are group 0. False with errno.
 bool Mlx5Engine::create_flow(const SteeringRequest& request, ibv_qp* qp, DeviceRule& rule) {
     const Mlx5Match match = mlx5_match(request.pattern);
-    if (request.strict_level && sorted_as_multicast(match)) { // by values that a template lacks
+    if (request.strict_level && sorted_as_multicast(match)) { // due to values that a template lacks
         errno = EOPNOTSUPP;
         return false;
     }
@@ -336,8 +337,8 @@ bool Mlx5Engine::count(const CounterRef& counter, EntryActions& actions) {
     return object != nullptr;
 }
 
-/// The entry leads to a sampler, and what it would do otherwise is done behind that, as the copies
-/// are to be of what came. False with errno.
+/// The entry leads to a sampler, and what it would otherwise do is done behind that, as packets are
+/// to be copied as they arrived. False with errno.
 bool Mlx5Engine::sample(const SteeringRequest& request, DeviceRule& rule, EntryActions& actions) {
     const Sample& wanted = *request.sample;
     const RssTir* const tir = tirs_.acquire(rule.parts.add(), wanted.target->destination);
@@ -353,7 +354,7 @@ bool Mlx5Engine::sample(const SteeringRequest& request, DeviceRule& rule, EntryA
     return true;
 }
 
-/// The entry runs the meter, and what it would do otherwise is done behind that, by color. False
+/// The entry runs the meter, and what it would otherwise do is done behind that, by color. False
 /// with errno.
 bool Mlx5Engine::meter(const SteeringRequest& request, DeviceRule& rule, EntryActions& actions) {
     auto made = Metering::make(devx_, request.egress, *request.meter, actions);
@@ -365,7 +366,7 @@ bool Mlx5Engine::meter(const SteeringRequest& request, DeviceRule& rule, EntryAc
     return true;
 }
 
-/// An entry of a group's table. Null with errno.
+/// Creates an entry in a group's table. Null with errno.
 const GroupTable* Mlx5Engine::create_entry(const SteeringRequest& request, DeviceRule& rule) {
     GroupTable* const table = acquire_table(table_of(request), rule.parts.add());
     EntryActions actions;

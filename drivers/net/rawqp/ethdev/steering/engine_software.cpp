@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Software steering: rules of groups above 0 as libmlx5 writes them into the device's memory
-// (mlx5dv_dr), and those of group 0 that lead there. These are flows of the kernel as ever, made by
-// way of the domain's root table, as nothing else knows the name of its tables.
+// Software steering: rules of groups above 0, which libmlx5 writes into the device's memory
+// (mlx5dv_dr), and those of group 0 that lead there. The latter are ordinary flows of the kernel,
+// made through the domain's root table, as nothing else can name the domain's tables.
 #include "drivers/net/rawqp/ethdev/steering/mlx5_words.hpp"
 #include "drivers/net/rawqp/ethdev/steering/rss_tirs.hpp"
 #include "drivers/net/rawqp/ethdev/steering/software_rules.hpp"
@@ -14,7 +14,7 @@ namespace {
 
 using Action = verbs::Handle<mlx5dv_dr_action>;
 
-/// Of a group; that of group 0 stands for the kernel's, and nothing leads there.
+/// The table of a group; that of group 0 stands for the kernel's, and nothing leads there.
 struct Table {
     verbs::Handle<mlx5dv_dr_table> table;
     Action to_it;
@@ -41,7 +41,7 @@ struct ToTir {
     explicit operator bool() const { return action != nullptr; }
 };
 
-/// What group 0 changes, the kernel does.
+/// In group 0 the kernel makes the changes.
 struct PlacedEdit {
     bool root;
     EditKey key;
@@ -56,7 +56,7 @@ struct Edit {
 };
 
 /// libmlx5 wants the version in the mask to be that of the header (dr_ste_build_pre_check), by
-/// which it chooses entries: it takes the place of the EtherType.
+/// which it chooses entries: the version replaces the EtherType.
 void name_ip_version(const Pattern& pattern, Mlx5Match& match) {
     constexpr size_t kEtherType = 0x30, kVersion = 0x93; // of fte_match_set_lyr_2_4
     constexpr size_t kOuter = 0, kInner = 2;             // blocks
@@ -87,7 +87,7 @@ class ActionList {
     [[nodiscard]] std::span<mlx5dv_dr_action*> all() { return {actions_.data(), count_}; }
 
   private:
-    std::array<mlx5dv_dr_action*, 5> actions_{}; ///< a tag, a counter, two edits and a way at most
+    std::array<mlx5dv_dr_action*, 5> actions_{}; ///< at most tag, counter, two edits, destination
     size_t count_ = 0;
 };
 
@@ -158,8 +158,7 @@ std::optional<Lack> Software::lack(const SteeringRequest& request) const {
     if (request.jump && *request.jump <= request.group)
         return Lack{nullptr, "action jump: a jump leads to a higher group"};
     for (const Layer& layer : request.pattern.layers())
-        if (layer.protocol == Protocol::esp &&
-            any(layer.mask)) // without a word, that of rdma-core 44
+        if (layer.protocol == Protocol::esp && any(layer.mask)) // rdma-core 44's does so silently
             return Lack{&layer, "libmlx5 leaves the SPI out of what it writes"};
     return lack_of_match(request);
 }
@@ -205,7 +204,7 @@ mlx5dv_dr_action* Software::acquire_edit(const SteeringRequest& request, const E
     return edit != nullptr ? edit->action.get() : nullptr;
 }
 
-/// Where a rule's packets go. Null with errno.
+/// The action that says where a rule's packets go. Null with errno.
 mlx5dv_dr_action* Software::way(const SteeringRequest& request, PartRef& next) {
     if (request.drop) return drop_.get();
     if (request.jump) {
@@ -224,7 +223,7 @@ mlx5dv_dr_action* Software::way(const SteeringRequest& request, PartRef& next) {
     return to != nullptr ? to->action.get() : nullptr;
 }
 
-/// False with errno. What is dropped does not change before.
+/// False with errno. Dropped packets are not changed first.
 bool Software::fill(const SteeringRequest& request, DeviceRule& rule, SoftwareRules::Entry& entry,
                     ActionList& actions) {
     const auto reformat = [&] {
@@ -254,10 +253,10 @@ bool Software::create(const SteeringRequest& request, ibv_qp*, DeviceRule& rule)
     ActionList actions;
     Parameters value(match.value);
     if (request.group == 0 && request.strict_level && sorted_as_multicast(match))
-        errno = EOPNOTSUPP; // by values that a template lacks
+        errno = EOPNOTSUPP; // due to values that a template lacks
     else if (matcher != nullptr && fill(request, rule, entry, actions) &&
              entry.make(matcher->matcher.get(), value.get(), actions.all())) {
-        rule.parts.add() = std::move(own); // the last, so that it goes before what it is made of
+        rule.parts.add() = std::move(own); // last, so that it goes before what it is made of
         return true;
     }
     const int error = errno;

@@ -7,14 +7,15 @@
 namespace rawqp {
 namespace {
 
-/// Why the layer's header itself cannot be asked for, or null.
+/// Why the layer's header itself cannot be matched, or null.
 const char* no_way_to_ask_for(const Layer& layer) {
     const bool tagged_by_tci = layer.masks(0, 16);
     if (layer.protocol == Protocol::second_vlan ||
         (layer.protocol == Protocol::vlan && (layer.depth != 0 || !tagged_by_tci)))
         return "cannot be matched: verbs flow specs carry one VLAN tag, by conditions on its TCI";
-    // mlx5_ib takes the inner spec of ESP for the outer one. For a tunnel's fields there is one
-    // place (but for MPLS), and a device that refuses another spec does not say which field it is.
+    // mlx5_ib mistakes the inner spec of ESP for the outer one. There is only one place for a
+    // tunnel's fields (except MPLS), and a device that refuses another spec does not say which
+    // field it is.
     const bool outer_only = layer.protocol == Protocol::esp || traits_of(layer.protocol).tunnel;
     if (layer.depth != 0 && outer_only && layer.protocol != Protocol::mpls)
         return "cannot be matched inside a tunnel: verbs flow specs carry the outer header only";

@@ -57,7 +57,7 @@ std::vector<FilterRule> filter_rules(const FilterState& state) {
     return list;
 }
 
-/// The identity of a rule: the class stands first so that a map holds rules of a class together.
+/// The identity of a rule: the class comes first so that a map keeps rules of a class together.
 using RuleKey = std::pair<TrafficClass, std::vector<uint8_t>>;
 
 struct WantedRule {
@@ -65,8 +65,8 @@ struct WantedRule {
     ibv_flow_attr_type fallback;
     RssTargetRef target;
 };
-/// Most specific class first: in a table without room for levels (multicast on mlx5) the rule that
-/// came first wins.
+/// Most specific class first: in a table without room for levels (multicast on mlx5) the rule
+/// installed first wins.
 using WantedRules = std::map<RuleKey, WantedRule, std::greater<>>;
 
 WantedRules wanted_rules(const FilterState& state, RssQps& qps) {
@@ -96,7 +96,8 @@ bool same_addresses(const std::vector<rte_ether_addr>& a, const std::vector<rte_
     });
 }
 
-/// Whether all rules are of addresses in VLANs as before, and only some VLANs have come or gone.
+/// Whether all rules are for addresses in VLANs as before, and only some VLANs were added or
+/// removed.
 bool differ_in_vlans(const FilterState& a, const FilterState& b) {
     return a.vlans != b.vlans && !a.vlans.empty() && !b.vlans.empty() &&
            same_addresses(a.macs, b.macs) && same_addresses(a.multicast, b.multicast) &&
@@ -104,15 +105,15 @@ bool differ_in_vlans(const FilterState& a, const FilterState& b) {
            a.reta == b.reta && a.key == b.key && a.rss_types == b.rss_types;
 }
 
-/// The rules of those VLANs that only `state` has. Each address has some for each VLAN, so that
-/// those of all of them are many.
+/// The rules of those VLANs that only `state` has. Each address has some per VLAN, so that the
+/// rules of all VLANs are many.
 WantedRules rules_of_more_vlans(FilterState state, const FilterState& other, RssQps& qps) {
     std::vector<uint16_t> mine = std::exchange(state.vlans, {}), others = other.vlans;
     std::ranges::sort(mine);
     std::ranges::sort(others);
     std::ranges::set_difference(mine, others, std::back_inserter(state.vlans));
     if (state.vlans.empty()) return {};
-    state.promiscuous = false; // its rule is of any VLAN
+    state.promiscuous = false; // its rule is for any VLAN
     return wanted_rules(state, qps);
 }
 
@@ -123,7 +124,7 @@ bool is_refusal(int error) { return error == EINVAL || error == EOPNOTSUPP || er
 struct Filters::Impl {
     Steering& steering;
     InstalledRules installed;
-    std::optional<FilterState> applied; ///< what they are of
+    std::optional<FilterState> applied; ///< the state that they implement
 
     /// The rule, or nothing when the provider refuses it and its fallback stands in for it.
     Result<std::optional<SteeringRule>> install(TrafficClass traffic, const WantedRule& wanted,
@@ -178,8 +179,8 @@ Result<void> Filters::apply(const FilterState& state) {
 Result<void> Filters::Impl::apply_all(const FilterState& state) {
     const WantedRules wanted = wanted_rules(state, steering.qps());
     if (steering.knows_levels()) return apply(wanted, *steering.levels());
-    // Most devices have all the priorities that the driver can use: then installing the rules
-    // proves it, and only a refusal calls for a trial.
+    // Most devices have all priorities that the driver can use: installing the rules proves it, and
+    // only a refusal requires a trial.
     constexpr SteeringLevels kAll{};
     auto done = apply(wanted, kAll);
     if (done) return done;
@@ -209,7 +210,7 @@ Result<InstalledRules> Filters::Impl::add(const WantedRules& wanted, const Steer
         // removed.
         const unsigned generation = old == installed.end() ? 0 : 1 - old->second.generation;
         auto fresh = install(key.first, rule, levels.filter_level(key.first, generation));
-        if (!fresh) return tl::unexpected(fresh.error()); // `added` takes itself out again
+        if (!fresh) return tl::unexpected(fresh.error()); // `added` removes itself again
         if (*fresh) added.emplace(key, InstalledRule{rule.target, generation, std::move(**fresh)});
     }
     return added;

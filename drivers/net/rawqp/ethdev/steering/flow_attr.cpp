@@ -7,7 +7,7 @@
 namespace rawqp {
 namespace {
 
-/// Where value and mask of a spec's filter stand in it.
+/// Where the value and mask of a spec's filter are in it.
 struct SpecLayout {
     uint16_t type;
     uint16_t size, value, filter;
@@ -32,9 +32,9 @@ const SpecLayout* layout_of(uint16_t type) {
     return found == std::end(kSpecs) ? nullptr : found;
 }
 
-/// Without the fields by which a header announces the next one, if that has a spec which says so:
-/// mlx5_ib refuses a partly masked protocol beside it, and older ones take no EtherType there. A
-/// spec of an inner header says nothing of the tunnel's.
+/// The layer without the fields that announce the next header, if that one has a spec which implies
+/// them: mlx5_ib refuses a partly masked protocol along with it, and older ones accept no EtherType
+/// there. A spec of an inner header implies nothing about the tunnel's.
 Layer without_implied(const Layer& layer, const Layer* next) {
     Layer left = layer;
     if (next == nullptr || next->depth != layer.depth || !traits_of(next->protocol).verbs_implies)
@@ -46,7 +46,7 @@ Layer without_implied(const Layer& layer, const Layer* next) {
 
 } // namespace
 
-/// Another spec; all zeros match any header of that kind. What lies between members is zero.
+/// Appends a spec; all zeros match any header of that kind. Padding between members is zero.
 size_t FlowAttr::append(uint32_t type, uint16_t size) {
     const size_t at = blank_.size();
     blank_.resize(at + size);

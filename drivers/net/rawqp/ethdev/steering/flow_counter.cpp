@@ -36,7 +36,7 @@ bool FlowCounter::prepare(const FlowCounter& other) {
 
 bool FlowCounter::renew() {
     const bool by_verbs = verbs_ != nullptr;
-    verbs_ = {}; // verbs reads none without a flow: another one starts at zero
+    verbs_ = {}; // verbs cannot read a counter without a flow: a new one starts at zero
     if (by_verbs && verbs() == nullptr) return false;
     seen_ = noted_ = {};
     errno = read_devx(seen_);
@@ -65,8 +65,8 @@ Result<FlowCounts> FlowCounter::total() {
     uint64_t values[2] = {};
     int error = verbs_ ? ibv_read_counters(verbs_.get(), values, 2, 0) : 0;
     if (verbs_ && error == 0) noted_ = {values[IBV_COUNTER_PACKETS], values[IBV_COUNTER_BYTES]};
-    // The kernel does not read what no flow counts in: of a stopped port, of an indirect count
-    // without rules, or of a rule that verbs refused, and that is one of mlx5dv then.
+    // The kernel does not read a counter in which no flow counts: on a stopped port, for an
+    // indirect count without rules, or for a rule that verbs refused and mlx5dv then took.
     if (error == EINVAL) error = 0;
     FlowCounts counts = noted_;
     if (error == 0) error = read_devx(counts);

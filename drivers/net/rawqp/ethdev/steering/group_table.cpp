@@ -9,7 +9,7 @@
 namespace rawqp {
 namespace {
 
-/// fs_flow_table_type of Linux, where commands have it.
+/// fs_flow_table_type of Linux, at its place in commands.
 constexpr uint32_t table_type(bool sends) { return (sends ? 1u : 0u) << 24; }
 
 } // namespace
@@ -37,7 +37,7 @@ std::unique_ptr<GroupTable> GroupTable::make(Devx& devx, bool sends, uint8_t lev
     prm::CreateFlowTableIn in{};
     in.table_type = table_type(sends);
     const uint32_t reformats = prm::kReformatEnabled | (sends ? 0 : prm::kDecapEnabled);
-    for (const uint32_t flags : {reformats, 0u}) { // older devices change no packets
+    for (const uint32_t flags : {reformats, 0u}) { // older devices cannot change packets
         in.context = flags | uint32_t{level} << 16 | log_entries;
         made->table_ = devx.make(in, "flow table");
         if (made->table_) return made;
@@ -46,7 +46,7 @@ std::unique_ptr<GroupTable> GroupTable::make(Devx& devx, bool sends, uint8_t lev
     return nullptr;
 }
 
-/// Half is dealt out evenly; of the rest, place n has the part 1 / ((n + 1) (n + 2)).
+/// Half is divided evenly; of the rest, place n has the part 1 / ((n + 1) (n + 2)).
 uint32_t GroupTable::share(uint32_t place) const {
     if (place >= kPlaces) return size_;
     const uint64_t half = size_ / 2;

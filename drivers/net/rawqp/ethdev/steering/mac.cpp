@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Receive modes, addresses and VLANs. Each operation describes the wanted state in full and applies
-// it; ethdev itself records the new state after success, which is why the old one is in its data
-// here.
+// it; ethdev itself records the new state after success, which is why its data here still hold the
+// old one.
 #include "drivers/net/rawqp/ethdev/steering/ops.hpp"
 
 #include "drivers/net/rawqp/ethdev/report.hpp"
@@ -48,7 +48,7 @@ int allmulticast_disable(rte_eth_dev* dev) noexcept {
 
 int mac_addr_add(rte_eth_dev* dev, rte_ether_addr* mac, uint32_t, uint32_t) noexcept {
     return change_filters(dev, [&](FilterState& state) {
-        if (!holds(state.macs, *mac)) // ethdev adds all of them again at port start
+        if (!holds(state.macs, *mac)) // ethdev adds them all again at port start
             state.macs.push_back(*mac);
     });
 }

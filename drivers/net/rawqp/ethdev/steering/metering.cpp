@@ -20,7 +20,7 @@ Mlx5Match match_of(uint8_t color) {
 
 std::unique_ptr<Metering> Metering::make(Devx& devx, bool sends, const Meter& meter,
                                          EntryActions actions) {
-    constexpr uint8_t kLogEntries = 5; // of which the first place has enough
+    constexpr uint8_t kLogEntries = 5; // enough for the first place
     auto made = std::make_unique<Metering>();
     made->table_ = GroupTable::make(devx, sends, kLastLevel, kLogEntries);
     if (!made->table_) return nullptr;

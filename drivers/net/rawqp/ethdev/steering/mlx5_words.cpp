@@ -14,7 +14,7 @@ uint16_t place_of(const Field& field, uint8_t depth) {
     return depth == 0 ? field.mlx5.outer : field.mlx5.inner;
 }
 
-/// Rules of later groups match a mark in a register; that of a flag is none.
+/// Rules of later groups match a mark in a register; a flag is not a mark.
 Rewrite note_of(uint32_t tag) {
     Rewrite note{Protocol::mark, 0, 32, false, {}};
     if (tag != kFlowTagFlag) set_bits(note.value, 0, 32, kMarked | mark_of_tag(tag));

@@ -31,7 +31,7 @@ bool is_tag(Protocol protocol) {
     return protocol == Protocol::vlan || protocol == Protocol::second_vlan;
 }
 
-/// Of several bindings (there are two EtherTypes of tags) the first that fits decides.
+/// Of several bindings (tags have two EtherTypes) the first that fits decides.
 const Binding* find_binding(const Layer& lower, Protocol upper, Follows& follows) {
     follows = Follows::never;
     for (const Binding& binding : bindings_of(lower.protocol)) {
@@ -42,7 +42,7 @@ const Binding* find_binding(const Layer& lower, Protocol upper, Follows& follows
     return nullptr;
 }
 
-/// A header right after that of a tunnel which belongs to the tunnel as well: a GRE key.
+/// Whether the header right after a tunnel's also belongs to the tunnel: a GRE key.
 bool extends_tunnel(const Layer& lower, Protocol upper) {
     return traits_of(lower.protocol).tunnel && traits_of(upper).tunnel;
 }

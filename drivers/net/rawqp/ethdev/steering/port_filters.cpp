@@ -34,7 +34,7 @@ FilterState wanted_filters(const Port& port) {
 }
 
 Result<void> apply_filters(Port& port, const FilterState& state) {
-    // Without Rx queues there is nothing to steer to: what comes goes to the Linux interface.
+    // Without Rx queues there is nothing to steer to: packets go to the Linux interface.
     if (!port.started() || port.isolated || port.rx_queues.empty()) return {};
     return port.filters->apply(state);
 }

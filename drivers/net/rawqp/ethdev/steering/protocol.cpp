@@ -19,7 +19,7 @@ constexpr uint16_t kBlock = 8 * 64;
 
 /// fte_match_set_lyr_2_4, which exists for outer and inner headers.
 constexpr Mlx5 headers(uint16_t bit) { return {bit, static_cast<uint16_t>(2 * kBlock + bit)}; }
-/// The miscellaneous parameters: of outer headers and, if there is one, of inner ones.
+/// The miscellaneous parameters: of outer headers and, if they exist, of inner ones.
 constexpr Mlx5 in_block(unsigned block, uint16_t outer, uint16_t inner) {
     const auto at = [&](uint16_t bit) {
         return bit == Field::kNone ? bit : static_cast<uint16_t>(block * kBlock + bit);
@@ -47,7 +47,7 @@ constexpr Field kEth[] = {
     {"dst", 0, 48, {IBV_FLOW_SPEC_ETH, 0}, headers(0x40)},
     {"src", 48, 48, {IBV_FLOW_SPEC_ETH, 48}, headers(0x00)},
     {"type", 96, 16, {IBV_FLOW_SPEC_ETH, 96}, kEtherType},
-    // Only ever asked to be zero: a tag is a layer of its own.
+    // Only ever matched as zero: a tag is a layer of its own.
     {"has_vlan", kTagged, 1, kNotInVerbs, kCvlan},
     {"has_vlan", kTagged, 1, kNotInVerbs, kSvlan},
     {"reserved", kOtherFlags, 1},
@@ -196,7 +196,7 @@ constexpr Field kGtp[] = {
     {"teid", 32, 32, kNotInVerbs, misc3(0x140)},
 };
 
-// Metadata registers C. Number 0 is the kernel's, which tells ports apart by it.
+// Metadata registers C. The kernel uses number 0 to tell ports apart.
 constexpr Mlx5 register_c(unsigned number) {
     return misc2(static_cast<uint16_t>(0x160 - 32 * number));
 }
@@ -213,7 +213,7 @@ constexpr Field kMark[] = {
     {"id", kAboveMark, 24, kNotInVerbs, misc2(0x80 + kAboveMark)}, // register C 7
     {"id", 0, kAboveMark, kNotInVerbs, misc2(0x80)},
 };
-// The lowest byte of the register in which Linux, too, has meters leave their color.
+// The lowest byte of the register in which Linux, too, makes meters leave their color.
 constexpr Field kColor[] = {{"color", 0, 8, kNotInVerbs, misc2(0x160 - 32 * kColorRegister + 24)}};
 constexpr Field kSentMeta[] = {{"data", 0, 32, kNotInVerbs, misc2(0x180)}}; // register A
 
@@ -255,7 +255,7 @@ namespace {
 using enum Protocol;
 constexpr uint16_t kTypeOfEth = 96, kTypeOfVlan = 16, kProtoOfIpv4 = 72, kProtoOfIpv6 = 48,
                    kPortOfUdp = 16;
-// Those of one lower header stand together.
+// Bindings with the same lower header are adjacent.
 constexpr Binding kBindings[] = {
     {eth, vlan, kTypeOfEth, 16, RTE_ETHER_TYPE_VLAN},
     {eth, vlan, kTypeOfEth, 16, RTE_ETHER_TYPE_QINQ},

@@ -47,7 +47,7 @@ enum class Protocol : uint8_t {
 inline constexpr size_t kProtocols = static_cast<size_t>(Protocol::sent_meta) + 1;
 [[nodiscard]] constexpr bool is_metadata(Protocol protocol) { return protocol >= Protocol::meta; }
 inline constexpr uint16_t kTags = 4, kTagBits = 32; ///< of layer tag, one after the other
-inline constexpr uint32_t kMarked = 1u << 31;       ///< of layer mark, beside the id: there is one
+inline constexpr uint32_t kMarked = 1u << 31; ///< of layer mark, besides the id: there is a mark
 
 /// Of the registers C, the one where meters leave their color.
 inline constexpr uint16_t kColorRegister = 5;

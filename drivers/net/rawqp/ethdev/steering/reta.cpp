@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Redirection table and hash configuration. A change is applied to the running port first and kept
-// only if that worked.
+// only if that succeeds.
 #include "drivers/net/rawqp/ethdev/steering/reta.hpp"
 
 #include "drivers/net/rawqp/ethdev/names.hpp"
@@ -27,7 +27,7 @@ int apply(Port& port, const RssState& wanted) {
     return 0;
 }
 
-/// Takes over types, function and key; what the configuration leaves open is as it was.
+/// Takes over types, function and key; what the configuration leaves open stays as it was.
 Result<void> take(const rte_eth_rss_conf& conf, uint64_t types, const RssHash& before,
                   RssState& rss) {
     const std::span given(conf.rss_key, conf.rss_key != nullptr ? conf.rss_key_len : 0);

@@ -22,8 +22,8 @@ constexpr uint64_t kIpv6Udp = RTE_ETH_RSS_NONFRAG_IPV6_UDP | RTE_ETH_RSS_IPV6_UD
 constexpr uint64_t kDirections = RTE_ETH_RSS_L3_SRC_ONLY | RTE_ETH_RSS_L3_DST_ONLY |
                                  RTE_ETH_RSS_L4_SRC_ONLY | RTE_ETH_RSS_L4_DST_ONLY;
 
-/// Source and destination, or the one of them that the types narrow the layer to (asking for both
-/// "only" bits is asking for both fields).
+/// Source and destination, or the one to which the types narrow the layer (asking for both "only"
+/// bits is asking for both fields).
 uint64_t pick(uint64_t types, uint64_t source_only, uint64_t destination_only, uint64_t source,
               uint64_t destination) {
     const bool only_source = types & source_only;
@@ -57,8 +57,8 @@ uint64_t hash_fields_of(TrafficClass traffic, uint64_t rte_rss_types) {
     const uint64_t ipv6 = l3_fields(types, IBV_RX_HASH_SRC_IPV6, IBV_RX_HASH_DST_IPV6);
     const uint64_t tcp = l4_fields(types, IBV_RX_HASH_SRC_PORT_TCP, IBV_RX_HASH_DST_PORT_TCP);
     const uint64_t udp = l4_fields(types, IBV_RX_HASH_SRC_PORT_UDP, IBV_RX_HASH_DST_PORT_UDP);
-    // Packets with ports whose own type is not asked for hash on their addresses, if the type that
-    // stands for all of IP is.
+    // Packets with ports whose own type is not requested hash on their addresses, if the type that
+    // stands for all of IP is requested.
     const uint64_t ipv4_whole = types & RTE_ETH_RSS_IPV4 ? ipv4 : 0;
     const uint64_t ipv6_whole = types & kIpv6Whole ? ipv6 : 0;
 

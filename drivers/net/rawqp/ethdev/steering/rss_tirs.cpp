@@ -30,7 +30,7 @@ uint32_t field_select(uint64_t fields) {
     return select;
 }
 
-/// Such TIRs stand in for hash QPs, which look into tunnels where the device can.
+/// Such TIRs replace hash QPs, which look into tunnels where the device can.
 void add_lro(const LroTerms& terms, prm::CreateTirIn& in) {
     in.lro = uint32_t{terms.period} << prm::kLroPeriodShift | prm::kLroIpv4 | prm::kLroIpv6 |
              terms.units;

@@ -4,7 +4,7 @@
 namespace rawqp {
 
 Sampling::Leaf Sampling::make_leaf(Devx& devx, const EntryActions& actions) {
-    constexpr uint8_t kSmallest = 2; // of which the first place has an entry
+    constexpr uint8_t kSmallest = 2; // has an entry for the first place
     Leaf leaf{GroupTable::make(devx, false, kLastLevel, kSmallest), nullptr};
     if (leaf.table) leaf.entry = leaf.table->add(0, {}, actions);
     return leaf;

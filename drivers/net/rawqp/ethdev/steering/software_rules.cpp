@@ -33,7 +33,7 @@ void SoftwareRules::Entry::release() {
         if (action != nullptr)
             verbs::destroy_object(action, api.mlx5_dr_action_destroy, "steering action");
     if (counter_ && rule_ != nullptr) owner_->leaving_.push_back(std::move(counter_));
-    counter_ = nullptr; // of a rule that was not made: nothing settles it
+    counter_ = nullptr; // the rule was not made: nothing settles it
     rule_ = nullptr;
     mark_ = count_ = nullptr;
     next_free_ = std::exchange(owner_->free_, this);
@@ -54,7 +54,7 @@ SoftwareRules::Entry& SoftwareRules::take() {
 int SoftwareRules::settle() {
     if (!writes_) return 0;
     const int error = api_.mlx5_dr_domain_sync(domain_, MLX5DV_DR_DOMAIN_SYNC_FLAGS_SW);
-    if (error != 0) return error > 0 ? error : EIO; // whoever waits next is told, too
+    if (error != 0) return error > 0 ? error : EIO; // the next one to wait is told, too
     writes_ = false;
     leaving_.clear();
     return 0;

@@ -11,7 +11,7 @@
 namespace rawqp {
 
 uint16_t SteeringLevels::flow_levels() const {
-    // On a device with one priority rules and filters share it.
+    // On a device with one priority, rules and filters share it.
     return priorities <= filter_levels() ? uint16_t{1}
                                          : static_cast<uint16_t>(priorities - filter_levels());
 }
@@ -33,7 +33,7 @@ void make_unmatchable(Layer& eth) {
     std::fill_n(eth.mask.begin(), 2 * kAddress, uint8_t{0xff});
 }
 
-/// Of the combination, which another engine may put in words that the device takes.
+/// A refusal of the combination, which another engine may express in a form that the device takes.
 bool is_refusal(int error) { return error == EINVAL || error == EOPNOTSUPP || error == ENOSYS; }
 
 std::string describe(const SteeringRequest& request) {
@@ -83,7 +83,7 @@ tl::expected<const Engine*, LackText> Steering::engine_for(const SteeringRequest
         if (!first)
             first = {lack->layer, lack->what()};
         else if (lack->layer == first->layer)
-            first->what = lack->what(); // the engine of more words says it best
+            first->what = lack->what(); // the more expressive engine says it best
         else
             first->what += fmt::format("; by {}: {}", engine->name(), lack->what());
     }
@@ -107,7 +107,8 @@ void Steering::use_lro(const std::optional<LroTerms>& terms) {
         engine->use_lro(terms);
 }
 
-/// Of a rule that was not made: what leads to queues by TIRs has no word for the one that lacks.
+/// For a rule that was not made: engines that lead to queues through TIRs cannot say which queue is
+/// missing.
 Result<void> Steering::check_queues(const SteeringRequest& request) const {
     if (request.sample)
         if (auto there = qps_.check_queues(*request.sample->target); !there) return there;
@@ -125,13 +126,13 @@ Result<void> Steering::check_queues(const SteeringRequest& request) const {
         rule.qp = std::move(*qp);
     }
 
-    int error = EOPNOTSUPP; // what a caller gets that has not looked for an engine
+    int error = EOPNOTSUPP; // for a caller that has not looked for an engine
     const Engine* known = by_tir ? nullptr : request.engine; // it may have been found without LRO
     if (known != nullptr && !known->in_charge(request)) known = nullptr;
     for (const auto& engine : engines_) {
         if (!engine->in_charge(request)) continue;
         if (known != nullptr ? engine.get() != known : engine->lack(request).has_value()) continue;
-        known = nullptr; // of those after it nothing is known
+        known = nullptr; // nothing is known of those after it
         if (engine->create(request, rule.qp.get(), rule.device)) {
             rule.engine = engine.get();
             break;
@@ -139,7 +140,7 @@ Result<void> Steering::check_queues(const SteeringRequest& request) const {
         error = errno;
         if (!is_refusal(error)) break;
     }
-    // Rules for multicast may stand apart from the levels.
+    // Rules for multicast may be outside the levels.
     const bool proof = request.type == IBV_FLOW_ATTR_NORMAL && request.group == 0 &&
                        !request.egress && !request.pattern.multicast_only();
     if (rule.engine != nullptr && proof && request.level + 1 == SteeringLevels::kMaxPriorities)
@@ -154,7 +155,7 @@ Result<void> Steering::check_queues(const SteeringRequest& request) const {
                 verbs::errno_text(error, verbs::Attempt::steer));
 }
 
-/// A name that does not fit any more is gone before the first such packet comes.
+/// A tunnel name that no longer fits is gone before the first such packet arrives.
 Result<void> Steering::install(const SteeringRequest& request, SteeringRule& rule) {
     if (request.target && !request.drop)
         rule.tunnels = TunnelUse(request.target, tunnels_of(request.pattern));

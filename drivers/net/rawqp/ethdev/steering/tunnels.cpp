@@ -34,7 +34,7 @@ TunnelKind kind_of(Protocol protocol) {
 
 constexpr uint16_t kUdpPort = 16, kUdpPortBits = 16;
 
-/// What the destination port of UDP says of what follows.
+/// What a UDP destination port says about what follows.
 struct TunnelPort {
     uint16_t number;
     TunnelKind kind;
@@ -54,7 +54,7 @@ TunnelKind tunnels_in(const Layer& of_udp) {
     const uint64_t asked = get_bits(of_udp.mask, kUdpPort, kUdpPortBits);
     for (const auto& [number, kind] : kPorts) {
         if (((port ^ number) & asked) != 0) continue;
-        return asked == 0xffff ? kind : kAnyTunnel; // a part of the port may be that of a tunnel
+        return asked == 0xffff ? kind : kAnyTunnel; // a partly masked port may be that of a tunnel
     }
     return kNoTunnel;
 }

@@ -102,8 +102,7 @@ inline void decompress_single(MlxRxRing& ring, const mlx5::MiniCqe* minis, rte_m
 template <RxOptions O>
 inline uint32_t take_from_block(MlxRxRing& ring, rte_mbuf** packets, uint32_t wanted,
                                 uint64_t& bytes) {
-    const uint32_t left =
-        ring.cq.packets_left(); // none: a process was killed while leaving the block
+    const uint32_t left = ring.cq.packets_left(); // none: a process was killed as it left the block
     const uint32_t next = ring.block.count - left;
     const uint32_t in_array = next % mlx5::kMiniCqes;
     const uint32_t count =

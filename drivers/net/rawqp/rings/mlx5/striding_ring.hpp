@@ -28,12 +28,11 @@ struct StridingRing : RxRing {
     StridingWqe* wqes = nullptr;
     mlx5::be32* doorbell = nullptr;
     StridingBuffer** buffers = nullptr; ///< of each WQE; never null while started
-    StridingBuffer* spare =
-        nullptr; ///< replaces a buffer whose packets the application still holds
-    StridingPool* strides = nullptr; ///< null while stopped
-    uint16_t producer = 0;           ///< WQEs posted; counts without end
-    uint16_t mask = 0;               ///< WQEs - 1
-    uint16_t stride_mask = 0;        ///< strides of a WQE - 1
+    StridingBuffer* spare = nullptr;    ///< replaces a buffer whose packets are still held
+    StridingPool* strides = nullptr;    ///< null while stopped
+    uint16_t producer = 0;              ///< WQEs posted; counts without end
+    uint16_t mask = 0;                  ///< WQEs - 1
+    uint16_t stride_mask = 0;           ///< strides of a WQE - 1
     uint8_t log_strides = 0;
     uint8_t log_stride_bytes = 0;
     uint8_t segments = 1;    ///< mbufs of a copied packet, at most

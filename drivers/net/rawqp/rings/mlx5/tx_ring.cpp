@@ -235,8 +235,7 @@ void begin_anew(MlxTxRing& ring) {
     ring.producer = ring.completed = 0;
     ring.ask_every = std::min<uint16_t>(kAskEvery, ring.mbufs.size() / 4);
     ring.faulty = false;
-    ring.stamp_due =
-        false; // WQE indices start over, and another WQE would complete with that index
+    ring.stamp_due = false; // WQEs start over: another one would complete with that index
 }
 } // namespace
 
