@@ -20,8 +20,7 @@ struct Check {
     std::string_view id;
     std::string_view about;
     Verdict (*look)(Case&);
-    std::array<std::string_view, 3>
-        needs{}; ///< ids: the check is skipped if one of these is broken
+    std::array<std::string_view, 3> needs{}; ///< ids: if one is broken, the check is skipped
 };
 
 [[nodiscard]] std::span<const Check> chain();

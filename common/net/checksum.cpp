@@ -19,8 +19,8 @@ constexpr std::array<uint32_t, 256> make_crc_table() {
 }
 constexpr auto kCrcTable = make_crc_table();
 
-/// 32-bit words in 64-bit lanes, which cannot overflow below 16 GiB. In several sums, none of which
-/// waits for another one.
+/// Sums 32-bit words in 64-bit lanes, which cannot overflow below 16 GiB. Several independent sums
+/// do not wait for each other.
 constexpr size_t kBlock = 128; // bytes that are summed at a time
 [[gnu::always_inline]] inline uint64_t sum_lanes(const std::byte* bytes, size_t blocks) {
     using Lanes [[gnu::vector_size(32)]] = uint64_t;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Every DPDK header that the driver uses; no other file includes one. The order that they need in
-// C++ is kept here, so this file may stand anywhere among the includes.
+// C++ is kept here, so this file may come anywhere among the includes.
 #pragma once
 
 // DPDK 22.11's driver headers open extern "C" before their own #includes, and a C++ header inside

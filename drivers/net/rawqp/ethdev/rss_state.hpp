@@ -49,7 +49,7 @@ class RetaTable {
 /// Valid from dev_configure on.
 struct RssState {
     RssKey key = kDefaultRssKey;
-    bool symmetric = false; ///< asked for as such
+    bool symmetric = false; ///< requested as such
     uint64_t types = 0;     ///< RTE_ETH_RSS_*; 0: everything to reta[0]
     RetaTable reta;         ///< of power-of-two length
 };

@@ -43,8 +43,9 @@ inline constexpr uint64_t kRxExtras = RTE_ETH_RX_OFFLOAD_TIMESTAMP | RTE_ETH_RX_
 
 struct RxExtras {
     uint64_t timestamp_flag = 0; ///< of ol_flags; 0: no time stamps
-    /// Of the mbuf's dynamic field. Without time stamps, of a field that receive leaves undefined:
-    /// a burst that also serves queues with time stamps may write them there all the same.
+    /// Offset of the mbuf's dynamic field. Without time stamps, that of a field that receive leaves
+    /// undefined: a burst that also serves queues with time stamps may write them there all the
+    /// same.
     int timestamp_offset = offsetof(rte_mbuf, tx_offload);
     uint8_t crc_bytes = 0; ///< at the end of the packet, not part of its length
 };

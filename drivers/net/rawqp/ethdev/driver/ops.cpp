@@ -95,7 +95,7 @@ constexpr eth_dev_ops make_ops() {
     ops.rss_hash_conf_get = rss_hash_conf_get;
     ops.flow_ops_get = flow_ops_get;
     ops.mtr_ops_get = meter_ops_get;
-    // On telemetry's thread, too, while a control call may exchange rings.
+    // On telemetry's thread, too, while a control call may replace rings.
     ops.stats_get = compat::stats<kLocked<stats_get>>;
     ops.stats_reset = kLocked<stats_reset>;
     ops.xstats_get = kLocked<xstats_get>;

@@ -36,7 +36,7 @@ using SharedActionRef = Ref<rte_flow_action_handle>;
 struct rte_flow_action_handle {
     const char* name;
     rte_flow_indir_action_conf directions; ///< of the rules that may use it
-    /// What stands for it in a rule.
+    /// The action that represents it in a rule.
     rte_flow_action action;
     std::unique_ptr<rawqp::RssConf> rss; ///< of action rss
     rawqp::CounterRef counter;           ///< of action count

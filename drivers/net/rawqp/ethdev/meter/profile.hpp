@@ -18,8 +18,8 @@ struct Scaled {
 inline constexpr uint64_t kMostRate = 255'000'000'000; ///< a second
 inline constexpr uint64_t kMostSize = INT32_MAX;       ///< source: Linux, en/tc/meter.c
 
-/// A token is a byte of an IP packet, as the RFCs count, or each packet takes this many tokens,
-/// whatever its length. Source: Linux, en/tc/meter.c.
+/// Tokens count the bytes of IP packets, as in the RFCs, or each packet takes this many, whatever
+/// its length. Source: Linux, en/tc/meter.c.
 inline constexpr uint64_t kTokensOfPacket = 128;
 [[nodiscard]] MeterResult<mlx5::MeterParams> meter_parameters(const rte_mtr_meter_profile& profile);
 /// For a disabled meter: all packets are green.

@@ -56,7 +56,7 @@ class FlowCounter {
     FlowCounts seen_;  ///< when it was last reset
     FlowCounts noted_; ///< through verbs, when it was last read
 };
-/// Of one rule, or shared by several.
+/// The counter of one rule, or one shared by several.
 using CounterRef = Ref<FlowCounter>;
 
 } // namespace rawqp

@@ -197,7 +197,7 @@ struct Cq : CqPlace {
 struct CqArm {
     RegisterSlot slot = 0; ///< of cq_registers
     uint32_t number = 0;   ///< of the CQ
-    uint32_t events = 0;   ///< taken out of the completion channel; two bits reach the device
+    uint32_t events = 0;   ///< taken from the completion channel; two bits reach the device
 
     /// The device raises the event at once if its producer counter is past our consumer index.
     void request(const Cq& cq) const {

@@ -8,8 +8,8 @@
 
 namespace rawqp::mlx5rings {
 
-/// How much packets are described, from little to much; each includes those before it, except that
-/// the two kinds of time stamp exclude each other. LRO stands apart: it does what `offloads` does.
+/// How fully packets are described, from little to much; each includes those before it, except that
+/// the two kinds of time stamp exclude each other. LRO is separate: it does what `offloads` does.
 enum class RxVariant : uint8_t {
     plain,     ///< length, packet type, and what an mbuf needs
     offloads,  ///< checksum, VLAN, hash

@@ -236,8 +236,7 @@ inline void copy_metadata(const Ring& ring, const rte_mbuf& model, rte_mbuf& mbu
 }
 
 /// Corrects the mbuf of a tunnelled packet that was described as an untunnelled one. What is wrong
-/// may be the outer header as well as the inner one, which the flags are about: so neither verdict
-/// is known.
+/// may be the outer header as well as the inner one, which the flags are about: nothing is known.
 template <class Ring>
 inline void describe_tunnel(const Ring& ring, const Cqe& cqe, rte_mbuf& mbuf) {
     mbuf.packet_type = kTunnelTypes[tunnel_index(cqe.packet_info, cqe.l4_l3_type)] |

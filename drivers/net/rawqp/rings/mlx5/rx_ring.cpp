@@ -71,7 +71,7 @@ void clear_free_slots(MlxRxRing& ring) {
         ring.mbufs[(ring.producer + i) & ring.mask] = nullptr;
 }
 
-/// Drops what is left of the present block. Returns how many packets that were.
+/// Drops what is left of the present block. Returns how many packets were left.
 uint32_t close_block(MlxRxRing& ring) {
     const uint32_t left = ring.cq.packets_left();
     if (ring.cq.block_left != 0) ring.block.leave(ring.cq);

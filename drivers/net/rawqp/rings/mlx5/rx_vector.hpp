@@ -13,7 +13,7 @@
 //   store_lane<Lane>(to, vector)
 //   leading_ones(mask)       of a comparison: its first words that are true
 //   copy_pointers(to, from)  kStep of them
-//   copy_64(to, from)        so many bytes
+//   copy_64(to, from)        64 bytes
 //   load_minis(minis)        as many as there are lanes, all in each lane
 //   a step: kStep CQEs on their way into as many mbufs
 //     (constants, cqes)      gathers info (bytes 28 to 31: hds_ip_ext, l4_l3_type, vlan_info),
@@ -368,7 +368,7 @@ template <RxOptions O> class MiniStep {
     Vector first_, common_, order_, crc_;
 };
 
-/// Of packets that a block has described.
+/// Metadata of packets that a block has described.
 template <RxOptions O, class Ring>
 inline void tell_metadata_of_block(Ring& ring, rte_mbuf** mbufs, uint32_t count) {
     if constexpr (O.mark)

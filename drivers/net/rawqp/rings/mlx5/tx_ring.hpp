@@ -29,7 +29,7 @@ inline constexpr uint32_t kInlineTcp = kInlineIp + sizeof(rte_tcp_hdr);
 /// only ever waits for segments that have a request.
 inline constexpr uint16_t kAskEvery = 32;
 
-/// Positions just after a WQE that asks for a completion, and how the mbufs before them are freed.
+/// Positions just after a WQE that requests a completion, and how the mbufs before them are freed.
 ///
 /// A process may be killed anywhere in a burst and another go on with the ring. So a mark is
 /// written before its WQE requests the completion, and only the CQE itself leads to its mark.

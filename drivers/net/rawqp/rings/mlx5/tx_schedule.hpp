@@ -35,7 +35,7 @@ inline uint64_t clock_now(MlxTxRing& ring) {
 }
 
 /// Writes a WQE that makes the next packet wait, at the producer index, which has room for it.
-/// Writes nothing if the packet's time is so far away that the device would mistake it.
+/// Writes nothing if the packet's time is so far away that the device would misread it.
 inline void write_wait(MlxTxRing& ring, const rte_mbuf& packet) {
     const uint64_t time = time_of(ring, packet);
     const uint64_t ahead = time - clock_now(ring);

@@ -29,8 +29,8 @@ static_assert(kMaxTsoHeader <= UINT8_MAX && kMaxTxSegments <= UINT8_MAX);
 /// The wr_id of a request tells where its mbufs start and end in TxMbufs.
 struct VerbsTxRing : TxRing {
     ibv_cq_ex* cq = nullptr;
-    ibv_qp_ex* qp_ex = nullptr; ///< by this one when it is there,
-    ibv_qp* qp = nullptr;       ///< else by this
+    ibv_qp_ex* qp_ex = nullptr; ///< used if there is one,
+    ibv_qp* qp = nullptr;       ///< else this one
     TxMbufs mbufs;
     bool fast_free = false; ///< whole_packets_of_one_pool()
     bool faulty = false;    ///< an error completion was taken, the reset is due
