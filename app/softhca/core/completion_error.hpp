@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Why a request failed, as every family's completions can say it.
+// Why a request failed, in terms that every family's completions can express.
 #pragma once
 
 #include <cstdint>
 
 namespace softhca::core {
 
-/// The causes that InfiniBand knows; a family's rings have numbers of their own for them.
+/// The causes that InfiniBand defines. A family's rings use their own numbers for them.
 enum class CompletionError : uint8_t {
     local_length,
     local_qp_operation,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A completion queue, but for its format: who it belongs to and whether it still works.
+// A completion queue without its format: its owner, and whether it still works.
 #pragma once
 
 #include "app/softhca/core/turns.hpp"
@@ -12,7 +12,7 @@ namespace softhca::core {
 
 class Cq;
 
-/// The CQs of a device that have something to do at the end of a round. With the device locked.
+/// The CQs of a device that have work at the end of a round. Used with the device locked.
 class CqVisits {
   public:
     void add_block(Cq& cq) { blocks_.push_back(&cq); }
@@ -22,26 +22,26 @@ class CqVisits {
         std::erase(unarmed_, &cq);
         idle_.remove(cq);
     }
-    /// `looks`: at so many of those that nobody has armed for long.
+    /// `looks`: how many of the CQs that have not been armed for long are checked.
     inline void end_round(size_t looks);
 
   private:
     inline void poll_unarmed();
 
-    std::vector<Cq*> blocks_;  ///< keep completions back
+    std::vector<Cq*> blocks_;  ///< hold completions back
     std::vector<Cq*> unarmed_; ///< are not known to be armed for any completion …
     Turns<Cq> idle_;           ///< … and have not been for kPatience rounds
 };
 
-/// A CQ's ring at one moment.
+/// A snapshot of a CQ's ring.
 struct CqView {
     uint32_t entries = 0, entry_bytes = 0;
     uint32_t producer = 0, consumer = 0; ///< as their owners last said
     bool armed = false;
 };
 
-/// Used by the device thread with the device locked. Who writes completions knows the format, and
-/// so the class; what is virtual here happens once per round, or on request.
+/// Used by the device thread with the device locked. The code that writes completions knows the
+/// format, and so the derived class; the virtual calls here happen once per round, or on request.
 class Cq {
   public:
     Cq(Number number, const CqAttr& attr)
@@ -51,33 +51,35 @@ class Cq {
     Cq(const Cq&) = delete;
     Cq& operator=(const Cq&) = delete;
 
-    /// Goes on in another ring, which RingFormat has found fit; see Device::resize_cq.
+    /// Continues in another ring, which RingFormat has found fit; see Device::resize_cq.
     [[nodiscard]] virtual Outcome<void> resize(DmaArea ring, uint8_t log_entries,
                                                uint8_t cqe_size) = 0;
     enum class Arm : uint8_t { none, some, any };
-    /// Looks for a new arm request. Only for CQs with events. Any: there is one, for any
-    /// completion, so that none that comes before the next event could ask for more.
+    /// Checks for a new arm request. Only for CQs with events. "Any" means armed for any
+    /// completion: no request that comes before the next event could ask for more.
     virtual Arm poll_arm() = 0;
-    /// Where its consumer writes such requests, and what stands there when there is none.
+    /// Where the consumer writes arm requests, and the value there when there is none.
     [[nodiscard]] virtual std::pair<Doorbell, uint32_t> arm_record() const = 0;
-    /// Whether completions are kept back, and their end: needed before the consumer may wait.
+    /// Whether completions are held back, and the call that writes them out: required before the
+    /// consumer may wait.
     [[nodiscard]] virtual bool compresses() const = 0;
     virtual void write_block() = 0;
-    /// For those who look. Reads the owner's memory.
+    /// For observers. Reads the owner's memory.
     virtual void look(CqView& view) const = 0;
-    /// Whether this byte of the owner's memory belongs to it.
+    /// Whether this byte of the owner's memory belongs to the CQ.
     [[nodiscard]] virtual bool works_on(const void* address) const = 0;
 
-    /// On request: there is no room any more, whatever the consumer says.
+    /// Fault on request: treats the ring as full, whatever the consumer says.
     virtual void fill_up() = 0;
-    /// How many there were, since it was created.
+    /// Number of completions since the CQ was created.
     [[nodiscard]] virtual uint32_t completions() const = 0;
-    /// Only the last completion is to be seen: each is written over the one before.
+    /// Only the last completion is visible: each one overwrites the one before.
     [[nodiscard]] virtual bool keeps_last_only() const { return false; }
-    /// Of such a CQ: so many completions come and go, as another one follows.
+    /// For such a CQ: skips this many completions, which another one will overwrite.
     virtual void pass_over(uint32_t) {}
 
-    /// Breaks for good, as by an overrun: nothing is written any more, and its owner is told.
+    /// Breaks the CQ for good, as an overrun does: nothing more is written, and its owner is
+    /// notified.
     void fail() {
         if (failed_) return;
         failed_ = true;
@@ -87,7 +89,8 @@ class Cq {
     [[nodiscard]] bool has_events() const { return events_; }
     [[nodiscard]] Number number() const { return number_; }
 
-    /// Where it says what it has to do at the end of a round; outlives it. Without, nobody comes.
+    /// Where the CQ registers for work at the end of a round; outlives the CQ. Without it, that
+    /// work is not done.
     void set_visits(CqVisits& visits) {
         visits_ = &visits;
         if (events_) visits.await_arm(*this);
@@ -101,7 +104,7 @@ class Cq {
     void begin_block() {
         if (visits_) visits_->add_block(*this);
     }
-    /// It was armed for any completion, and is not any more.
+    /// The CQ was armed for any completion and no longer is.
     void await_arm() {
         if (visits_) visits_->await_arm(*this);
     }
@@ -121,8 +124,8 @@ inline void CqVisits::await_arm(Cq& cq) {
 }
 
 inline void CqVisits::end_round(size_t looks) {
-    // A CQ is on the list again for each block that it begins. It leaves first: a round may end in
-    // write_block(), where memory is missing.
+    // A CQ joins the list again for each block that it begins. It is taken off first: write_block()
+    // may not return, if memory is missing.
     while (!blocks_.empty()) {
         Cq* const cq = blocks_.back();
         blocks_.pop_back();
@@ -145,7 +148,7 @@ inline void CqVisits::poll_unarmed() {
         unarmed_[i] = unarmed_.back();
         unarmed_.pop_back();
         if (!is_idle) continue;
-        // A request that has come since poll_arm() stands in the record until it is taken there.
+        // A request that has come since poll_arm() stays in the record until poll_arm() takes it.
         const auto [record, none] = cq.arm_record();
         idle_.add(cq, record, none);
     }

@@ -79,7 +79,7 @@ template <Rings R, class W> void DataPathOver<R, W>::lose_frame() {
 
 template <Rings R, class W> void DataPathOver<R, W>::lose_memory(bool broken, Work work) {
     const bool placing = placer_.is_placing();
-    // The packet that was under way is counted, and would only be counted again.
+    // The packet in progress has been counted; offering it again would count it twice.
     const size_t done = receiver_.abandon() + (placing ? 1 : 0);
     sender_.abandon();
     if (work == Work::receiving) port_.wire().pop_batch(done);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What rules match and do, in words.
+// Describes in words what rules match and do.
 #pragma once
 
 #include "app/softhca/core/flow_path.hpp"
@@ -12,16 +12,16 @@
 
 namespace softhca::core {
 
-/// Names and values of header fields, in the order of FlowKey. Fields of what a tunnel carries
-/// begin with "inner.".
+/// Names and values of header fields, in the order of FlowKey. Fields inside a tunnel begin with
+/// "inner.".
 using FieldTexts = std::vector<std::pair<std::string, std::string>>;
 
-/// The fields that `mask` touches: `value`, and the mask where it is not all of the field. Of
-/// addresses it is a prefix length if possible.
+/// The fields that `mask` touches: `value`, and the mask where it does not cover the whole field.
+/// For addresses, the mask is given as a prefix length if possible.
 [[nodiscard]] FieldTexts describe_fields(const FlowKey& value, const FlowKey& mask);
 
-/// What about the packet's lengths and checksums is not as it should be, as "IPv4 checksum, UDP
-/// checksum in the tunnel"; empty: nothing.
+/// What is wrong with the packet's lengths and checksums, such as "IPv4 checksum, UDP checksum in
+/// the tunnel"; empty: nothing.
 [[nodiscard]] std::string describe_wrong(const Packet& packet);
 
 [[nodiscard]] std::string hex(std::span<const std::byte> bytes);
@@ -43,12 +43,11 @@ struct CounterName {
 };
 [[nodiscard]] std::span<const CounterName> port_counters();
 
-/// What a rule does to packets before they go to their destinations, one after the other; empty:
-/// nothing.
+/// What a rule does to packets before they go to their destinations, in order; empty: nothing.
 [[nodiscard]] std::string describe_rewrite(const Rewrite& rewrite);
-/// As "meter 1 of pair 5, color into reg_c3".
+/// For example "meter 1 of pair 5, color into reg_c3".
 [[nodiscard]] std::string describe_metering(const Metering& metering);
-/// As "set dst_ipv4 = 0xa000001".
+/// For example "set dst_ipv4 = 0xa000001".
 [[nodiscard]] std::string describe_edit(const HeaderEdit& edit);
 
 } // namespace softhca::core

@@ -22,7 +22,7 @@ namespace ste {
 struct Definer;
 }
 
-/// The families of NICs whose rings a device may have: a folder of core/rings each.
+/// The families of NICs whose rings a device may have: one folder of core/rings each.
 enum class Family : uint8_t { mlx5 };
 
 struct DeviceConfig {
@@ -31,7 +31,7 @@ struct DeviceConfig {
     std::array<uint8_t, 6> mac{};
     uint16_t mtu = 1500;         ///< of the port; frames up to mtu + 18 bytes pass
     bool pause = false;          ///< an empty RQ holds the wire (802.3x) instead of dropping
-    bool carrier_always = false; ///< up even while nobody is at the wire's other end
+    bool carrier_always = false; ///< up even with nothing at the wire's other end
     uint8_t steering_format = 0; ///< of the entries of software steering, as the family numbers it
     /// The kernel netdev takes every frame (a real TAP); else its own MAC, broadcast, multicast.
     bool kernel_promiscuous = false;
@@ -49,10 +49,10 @@ struct Limits {
     static constexpr uint8_t kLogMaxKeyParts = 16;
     static constexpr uint8_t kLogMaxPds = 16, kLogMaxCqs = 16, kLogMaxSqs = 12, kLogMaxRqs = 16,
                              kLogMaxTirs = 16, kLogMaxRqts = 12;
-    static constexpr uint16_t kBypassPriorities = 16; ///< that programs have …
-    /// … each of which is two of FlowAttr, and one more after them, for fronts.
+    static constexpr uint16_t kBypassPriorities = 16; ///< available to programs …
+    /// … each of which takes two priorities of FlowAttr; fronts have one more after them.
     static constexpr uint16_t kMulticastPriority = 2 * kBypassPriorities;
-    static constexpr uint8_t kMaxFlowTableLevels = 128; ///< Linux 6.12 wants more than 64
+    static constexpr uint8_t kMaxFlowTableLevels = 128; ///< Linux 6.12 needs more than 64
     static constexpr uint8_t kLogMaxFlowTableSize = 20;
     static constexpr uint32_t kMaxFlowTables = 1u << 16;
     static constexpr uint32_t kMaxFlowCounters = 1u << 16;
@@ -92,7 +92,7 @@ struct Limits {
 class Device;
 class HairpinBuffer;
 
-/// The peer that a hairpin queue names.
+/// The peer named by a hairpin queue.
 struct HairpinPeer {
     HairpinPeer(Number queue = 0, const Device* of = nullptr) : number(queue), device(of) {}
 
@@ -100,8 +100,8 @@ struct HairpinPeer {
     const Device* device; ///< null: the same; else it outlives the call
 };
 
-/// Thread-safe: every method takes the device lock, which device threads give up between batches.
-/// Destroying an object that another one uses answers Status::busy. Numbers of one kind are unique
+/// Thread-safe: every method takes the device lock, which device threads release between batches.
+/// Destroying an object that another one uses returns Status::busy. Numbers of one kind are unique
 /// within the device; RQ numbers and SQ numbers share one space.
 class Device {
   public:
@@ -118,12 +118,12 @@ class Device {
     /// Returns the lkey: mkey index << 8 | variant.
     [[nodiscard]] Outcome<uint32_t> create_mkey(MkeyAttr attr);
     [[nodiscard]] Outcome<void> destroy_mkey(uint32_t lkey);
-    /// Writes into memory, as far as the key allows.
+    /// Writes to memory, as far as the key allows.
     [[nodiscard]] Outcome<void> write_memory(uint32_t lkey, uint64_t address,
                                              std::span<const std::byte> bytes);
 
-    /// Memory of the device itself, for keys (MkeyAttr::memory) and for what steers by it. Returns
-    /// its address on the device. A key must be gone before its memory is freed.
+    /// Device memory, for keys (MkeyAttr::memory) and for steering. Returns its device address. A
+    /// key must be destroyed before its memory is freed.
     [[nodiscard]] Outcome<uint64_t> alloc_icm(IcmKind kind, uint64_t bytes);
     [[nodiscard]] Outcome<void> take_icm(uint64_t address, uint64_t bytes);
     [[nodiscard]] Outcome<void> free_icm(uint64_t address);
@@ -131,23 +131,23 @@ class Device {
 
     [[nodiscard]] Outcome<Number> create_cq(const CqAttr& attr);
     [[nodiscard]] Outcome<void> destroy_cq(Number cqn);
-    /// Goes on in a new ring: the old one ends with a CQE of opcode resize, which takes an index as
-    /// every CQE does. Busy: the old ring is full; bad_parameter: the new one is too small for
-    /// what the owner has not consumed.
+    /// Switches to a new ring: the old one ends with a CQE of opcode resize, which consumes an
+    /// index as every CQE does. Busy: the old ring is full; bad_parameter: the new one is too small
+    /// for what the owner has not consumed.
     [[nodiscard]] Outcome<void> resize_cq(Number cqn, DmaArea ring, uint8_t log_entries,
                                           uint8_t cqe_size);
 
     /// Queues are created in state reset; reset -> ready -> error -> reset. Entering reset zeroes
-    /// the device's indices and the doorbell record. An RQ that is given the doorbell record of an
-    /// SQ forms a QP with it: when it fails, both are in error.
+    /// the device's indices and the doorbell record. An RQ that shares the doorbell record of an SQ
+    /// forms a QP with it: when the RQ fails, both go to error.
     [[nodiscard]] Outcome<Number> create_sq(const SqAttr& attr);
     /// `peer` is for hairpin queues, see below.
     [[nodiscard]] Outcome<void> modify_sq(Number sqn, QueueState state,
                                           const HairpinPeer& peer = {});
-    /// Packet pacing: frames leave at this rate of their bytes at most; 0: unlimited. Kept over
+    /// Packet pacing: limits the rate at which the bytes of frames leave; 0: unlimited. Kept across
     /// resets.
     [[nodiscard]] Outcome<void> pace_sq(Number sqn, uint32_t kbps);
-    /// The same by requests: so many a second; 0: unlimited. The two replace each other.
+    /// Likewise by requests per second; 0: unlimited. The two replace each other.
     [[nodiscard]] Outcome<void> pace_sq_requests(Number sqn, uint32_t per_second);
     [[nodiscard]] Outcome<QueueState> query_sq(Number sqn) const;
     [[nodiscard]] Outcome<void> destroy_sq(Number sqn);
@@ -160,17 +160,19 @@ class Device {
     [[nodiscard]] Outcome<void> destroy_rq(Number rqn);
 
     /// Hairpin queues have neither rings nor CQs: the SQ sends what its peer RQ takes, through the
-    /// rules for what is sent. Going from reset to ready, each names the other one; packets pass
-    /// when both have. Either may go first: the RQ holds what it can then, and drops the rest as
-    /// out of buffer. What it holds when it goes to reset, or is destroyed, is lost and counted.
-    /// The two may be of two devices, which then run on: neither waits for the other one.
+    /// rules for sent packets. Going from reset to ready, each names the other; packets pass when
+    /// both have done so. Either may go first: until then the RQ holds what it can and drops the
+    /// rest as out of buffer. When the RQ goes to reset or is destroyed, the packets it holds are
+    /// lost and counted. The two may belong to two devices, which keep running: neither waits for
+    /// the other.
     [[nodiscard]] Outcome<Number> create_hairpin_sq(const HairpinAttr& attr);
     [[nodiscard]] Outcome<Number> create_hairpin_rq(const HairpinAttr& attr);
 
-    /// Virtio queues, whose chains of buffers hold frames and their virtio-net headers. One that
-    /// receives may stand where RQs do in an RQT; a frame that the next chain is too short for is
-    /// lost and counted. init -> ready -> suspended; error by itself: listeners are told. A chain
-    /// that has begun to leave ends with its queue: what the wire has no room for then is lost.
+    /// Virtio queues, whose buffer chains hold frames and their virtio-net headers. A receiving one
+    /// may take the place of an RQ in an RQT; a frame that does not fit into the next chain is lost
+    /// and counted. init -> ready -> suspended; the device itself moves one to error, and listeners
+    /// are notified. A chain that has begun to leave ends with its queue: what the wire has no room
+    /// for then is lost.
     [[nodiscard]] Outcome<Number> create_virtq(const VirtqAttr& attr);
     [[nodiscard]] Outcome<void> modify_virtq(Number virtq, VirtqState state);
     [[nodiscard]] Outcome<VirtqStatus> query_virtq(Number virtq) const;
@@ -179,16 +181,16 @@ class Device {
     [[nodiscard]] Outcome<VirtqCounts> query_virtq_counters(Number counters) const;
     [[nodiscard]] Outcome<void> destroy_virtq_counters(Number counters);
 
-    /// What an RQ drops for want of requests is counted in the Q counter that it is bound to: at
-    /// first, and when that is destroyed, the device's own, number 0.
+    /// Packets that an RQ drops for want of requests are counted in the Q counter that it is bound
+    /// to: initially, and after that one is destroyed, the device's own, number 0.
     [[nodiscard]] Outcome<Number> create_q_counter();
     [[nodiscard]] Outcome<void> destroy_q_counter(Number counter);
     [[nodiscard]] Outcome<void> bind_q_counter(Number rqn, Number counter);
     [[nodiscard]] Outcome<uint64_t> query_q_counter(Number counter, bool clear = false);
 
-    /// How long RQs with delay_drop may hold the wire; 0, as at the start: not at all. When that
-    /// was too short, listeners are told, and packets are dropped again, `rearm_ns` long or until
-    /// this is called anew (0).
+    /// How long RQs with delay_drop may hold the wire; 0 (the default): not at all. When the time
+    /// runs out, listeners are notified and packets are dropped again, for `rearm_ns` or, if that
+    /// is 0, until this is called anew.
     void set_delay_drop(uint64_t timeout_ns, uint64_t rearm_ns = 0);
 
     [[nodiscard]] Outcome<Number> create_rqt(std::span<const Number> rqns);
@@ -196,7 +198,7 @@ class Device {
     [[nodiscard]] Outcome<void> destroy_rqt(Number rqt);
 
     [[nodiscard]] Outcome<Number> create_tir(const TirAttr& attr);
-    /// Changes what is hashed and where to; the flows of the TIR stay.
+    /// Changes what is hashed and the destination; the TIR's flows stay.
     [[nodiscard]] Outcome<void> modify_tir(Number tirn, const TirAttr& attr);
     [[nodiscard]] Outcome<void> destroy_tir(Number tirn);
 
@@ -208,11 +210,11 @@ class Device {
 
     /// Flow tables are the other way to steer: while a root is set, they alone decide about each
     /// packet, and neither flows nor the kernel netdev see it. Setting 0, or destroying the root
-    /// table, takes the root away. The other roots get copies: of what arrives and the receive root
-    /// decides about, and of what is sent. Among entries that match, that of the group with the
-    /// lowest indices wins; of those of a group that match alike, the one with the lowest index:
-    /// drivers have two while they put one in the other's place. A packet counts once in each
-    /// counter that an entry on its way names.
+    /// table, removes the root. The other roots get copies: of what arrives and the receive root
+    /// decides about, and of what is sent. Among matching entries, the one in the group with the
+    /// lowest indices wins; among entries of a group that match alike, the one with the lowest
+    /// index: drivers have two of those while they replace one with the other. A packet counts once
+    /// in each counter named by an entry on its way.
     [[nodiscard]] Outcome<Number> create_flow_table(const FlowTableAttr& attr);
     [[nodiscard]] Outcome<void> set_flow_table_miss(Number table, Number miss);
     [[nodiscard]] Outcome<void> destroy_flow_table(Number table);
@@ -224,8 +226,8 @@ class Device {
     [[nodiscard]] Outcome<void> set_flow_entry(Number table, uint32_t index,
                                                const FlowEntryAttr& attr);
     [[nodiscard]] Outcome<void> delete_flow_entry(Number table, uint32_t index);
-    /// What rules do to headers (see RewriteAttr). A packet that lacks the tunnel or tag that a
-    /// rule takes off is lost and counted.
+    /// Header changes by rules (see RewriteAttr). A packet that lacks the tunnel or tag that a rule
+    /// removes is lost and counted.
     [[nodiscard]] Outcome<Number> create_header_edits(std::vector<HeaderEdit> edits);
     [[nodiscard]] Outcome<void> destroy_header_edits(Number number);
     [[nodiscard]] Outcome<Number> create_reformat(ReformatKind kind,
@@ -233,26 +235,27 @@ class Device {
     [[nodiscard]] Outcome<void> destroy_reformat(Number number);
     [[nodiscard]] Outcome<Number> create_sampler(const SamplerAttr& attr);
     [[nodiscard]] Outcome<void> destroy_sampler(Number number);
-    /// What entries of software steering look at (core/ste/entry.hpp). The layout is one that the
-    /// device's format of entries has.
+    /// What software steering entries match on (core/ste/entry.hpp). The layout must be one that
+    /// the device's entry format has.
     [[nodiscard]] Outcome<Number> create_definer(const ste::Definer& definer);
     [[nodiscard]] Outcome<void> destroy_definer(Number number);
-    /// Arguments of their edits, with numbers that follow each other; they go together, by the
-    /// number of the first. RC QPs of the PD write them.
+    /// Arguments of header edits, with consecutive numbers; destroyed together, by the number of
+    /// the first. RC QPs of the PD write them.
     [[nodiscard]] Outcome<Number> create_edit_arguments(Number pd, uint32_t count);
     [[nodiscard]] Outcome<void> destroy_edit_arguments(Number first);
-    /// Pairs of meters with numbers that follow each other; they go together, by the number of the
-    /// first. SQs write them.
+    /// Pairs of meters with consecutive numbers; destroyed together, by the number of the first.
+    /// SQs write them.
     [[nodiscard]] Outcome<Number> create_meters(const MetersAttr& attr);
     [[nodiscard]] Outcome<void> destroy_meters(Number first);
     [[nodiscard]] Outcome<std::array<Meter, 2>> query_meters(Number pair);
-    /// Counters with numbers that follow each other; they go together, by the number of the first.
+    /// Counters with consecutive numbers; destroyed together, by the number of the first.
     [[nodiscard]] Outcome<Number> create_flow_counters(uint32_t count = 1);
     [[nodiscard]] Outcome<void> destroy_flow_counters(Number first);
     [[nodiscard]] Outcome<FlowCounts> query_flow_counter(Number counter, bool clear);
-    /// As many as there is room for; those that do not exist are left as they are.
+    /// Queries as many as `counts` has room for; the entries of counters that do not exist stay
+    /// unchanged.
     void query_flow_counters(Number first, std::span<FlowCounts> counts, bool clear);
-    void destroy_all_flow_tables(); ///< and all that entries name but TIRs
+    void destroy_all_flow_tables(); ///< and everything that entries name, except TIRs
 
     [[nodiscard]] Outcome<QueueCounters> sq_counters(Number sqn) const;
     [[nodiscard]] Outcome<QueueCounters> rq_counters(Number rqn) const;
@@ -265,16 +268,16 @@ class Device {
     /// Flow control of the port, in both directions: see DeviceConfig.
     void set_pause(bool on);
     [[nodiscard]] bool pause() const;
-    /// The netdev's address and promiscuity: what the kernel side accepts.
+    /// The netdev's address and promiscuity: which frames the kernel side accepts.
     void set_mac(const std::array<uint8_t, 6>& mac);
     void set_kernel_promiscuous(bool on);
-    /// Local loopback, off at first: frames that are sent to the port's own addresses are received
-    /// in place of leaving, those to group addresses besides. TIRs do not hear SQs of their own
-    /// transport domain, unless they want to (TirAttr::self_loopback).
+    /// Local loopback, initially off: frames sent to the port's own addresses are received instead
+    /// of leaving; those to group addresses are received and leave. TIRs do not receive from SQs of
+    /// their own transport domain unless they ask to (TirAttr::self_loopback).
     void set_loopback(Loopback loopback);
-    /// The port's unicast addresses besides its MAC, for the loopback.
+    /// The port's unicast addresses other than its MAC, for the loopback.
     void set_other_addresses(std::vector<std::array<uint8_t, 6>> addresses);
-    /// Has the device keep its clock (that of CQE timestamps) at `where`, which outlives it.
+    /// Makes the device keep its clock (that of CQE timestamps) at `where`, which outlives it.
     void show_clock(net::be64* where);
     /// Administrative link state; the port is up when this and the wire are.
     void set_link(bool up);
@@ -290,10 +293,10 @@ class Device {
     [[nodiscard]] Outcome<void> inject_fatal(Number number);
     /// The next completion in this CQ overruns it.
     [[nodiscard]] Outcome<void> inject_overrun(Number cqn);
-    /// For so long, nothing happens: no packet passes and no command is answered. Returns then.
+    /// For this long, nothing happens: no packet passes and no command is answered. Then returns.
     void stall(std::chrono::milliseconds duration);
-    /// Listeners are told that the device is dead, and it is: no packet passes any more. Objects
-    /// can still be destroyed.
+    /// Listeners are notified that the device is dead, and it is: no packet passes any more.
+    /// Objects can still be destroyed.
     void inject_device_fatal();
 
     /// As given to the constructor.
@@ -303,25 +306,26 @@ class Device {
     /// Everything `softhca dump` shows: each object with what it refers to, what is posted in the
     /// rings, rules and flow tables. One list for each kind, of objects without nested lists.
     [[nodiscard]] nlohmann::json dump() const;
-    /// From now on it is told of every packet (see observer.hpp); it stays until it is removed.
-    /// Without observers, packets cost nothing for it.
+    /// From now on the observer is notified of every packet (see observer.hpp), until it is
+    /// removed. Without observers, this costs the data path nothing.
     void add_observer(Observer& observer);
     void remove_observer(Observer& observer);
-    /// A descriptor that becomes readable when poll() may find a frame, or -1 (wires' wait_fd()).
+    /// A descriptor that becomes readable when poll() may find a frame, or -1 (wait_fd() of the
+    /// wires).
     [[nodiscard]] std::array<int, 2> wait_fds() const;
 
     /// Does the pending work of one round: SQs, wire, kernel netdev, CQ arms. Called by the one
-    /// device thread that owns this device (see Engine). Returns how many units of work were done;
-    /// 0 means idle. `rested`: the thread has slept since the last round, so that this one takes a
-    /// closer look at what has been idle for long (see turns.hpp).
+    /// device thread that owns this device (see Engine). Returns the number of units of work done;
+    /// 0 means idle. `rested`: the thread has slept since the last round, so this one checks more
+    /// of what has been idle for long (see turns.hpp).
     size_t poll(bool rested = true);
 
     struct State; ///< for the core's own files only
 
   private:
-    // What another device's hairpin queue has to know of its peer here.
+    // What another device's hairpin queue needs to know about its peer here.
     [[nodiscard]] Outcome<std::shared_ptr<HairpinBuffer>> buffer_of(Number rqn) const;
-    /// Of an SQ that may send for this RQ.
+    /// For an SQ that may send for this RQ.
     [[nodiscard]] Outcome<HairpinSize> size_for(const HairpinEnd& rq, Number sqn) const;
 
     std::unique_ptr<State> state_;

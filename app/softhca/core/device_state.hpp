@@ -54,7 +54,7 @@ struct Device::State final : GuardedMemory, wire::Recipient {
     const std::shared_ptr<const std::string> name = std::make_shared<std::string>(config.name);
     const RingFormat& rings;
 
-    // A control call announces itself, so that the device thread, which takes the lock again at
+    // A control call announces itself, so that the device thread, which would retake the lock at
     // once, lets it in.
     std::mutex mutex;
     std::atomic<uint32_t> control_waiting{0};
@@ -62,7 +62,7 @@ struct Device::State final : GuardedMemory, wire::Recipient {
     DataPath::Work doing = DataPath::Work::sending;
     static constexpr size_t kReceiveBudget = 128; ///< frames in a round
     size_t frames_left = kReceiveBudget;          ///< until the next round ends
-    size_t work_of_round = 0;                     ///< of the last one that came to its end
+    size_t work_of_round = 0;                     ///< of the last one that completed
     std::atomic<std::thread::id> polled_by;       ///< the device thread
 
     Icm icm;
@@ -88,30 +88,30 @@ struct Device::State final : GuardedMemory, wire::Recipient {
     ObjectTable<Tir> tirs;
     ObjectTable<Flow> flows;
     ste::Walker walker;
-    /// By which RQs find the SQ of their QP: doorbell record and number of each SQ that has one.
+    /// Lets RQs find the SQ of their QP: by doorbell record and number of each SQ that has one.
     std::map<std::pair<const void*, Number>, Sq*> sqs_by_record;
-    // What poll() visits, or those of it that may have something to do.
+    // What poll() visits, or the part of it that may have work.
     std::vector<Sq*> active_sqs;      ///< not in reset …
     SendSchedule send_schedule;       ///< … and which of them have their turn
     std::vector<Sq*> active_rcs;      ///< likewise, of RC QPs …
     SendSchedule rc_schedule;         ///< … and which of those have their turn
     std::vector<Sq*> active_hairpins; ///< likewise, of hairpin SQs, but for those that wait …
     const std::shared_ptr<HairpinWakes> hairpin_wakes =
-        std::make_shared<HairpinWakes>(); ///< … and are told of here
+        std::make_shared<HairpinWakes>(); ///< … and are announced here
     std::vector<Rq*> active_rqs;          ///< likewise; visited are …
     std::vector<Rq*> failed_rqs;          ///< … those in error, which must flush
-    std::vector<Virtq*> active_virtqs;    ///< that are ready, or have failed since
-    std::vector<Virtq*> owing_virtqs;     ///< that may have an event to tell of
-    ChainSchedule chain_schedule;         ///< of those that send, which have their turn
+    std::vector<Virtq*> active_virtqs;    ///< that are ready, or have failed since then
+    std::vector<Virtq*> owing_virtqs;     ///< that may have an event to report
+    ChainSchedule chain_schedule;         ///< of those that send: whose turn it is
     CqVisits cq_visits;
     // Prepared hash keys in use; several TIRs of one key share.
     std::map<net::RssKey, std::weak_ptr<const net::Toeplitz>> hash_keys;
     ObjectTable<QCounter> q_counters;
     QCounter own_q_counter; ///< of RQs that are bound to none of these
     ObjectTable<VirtqCounter> virtq_counters;
-    DoorbellRegister no_bell; ///< of hairpin and virtio queues, which nobody rings
+    DoorbellRegister no_bell; ///< of hairpin and virtio queues, which have no doorbell
 
-    /// One that tells the recorder, if there is one.
+    /// One that reports to the recorder, if there is one.
     [[nodiscard]] std::unique_ptr<DataPath> make_data_path() {
         return rings.make_data_path({.mkeys = mkeys,
                                      .steering = steering,
@@ -134,7 +134,7 @@ struct Device::State final : GuardedMemory, wire::Recipient {
     [[nodiscard]] SendSchedule& schedule(const Sq& sq) {
         return sq.rc ? rc_schedule : send_schedule;
     }
-    /// Makes objects in a range (ObjectRanges) that queues of a PD write, which stays meanwhile.
+    /// Creates objects in a range (ObjectRanges) that queues of a PD write; they hold the PD.
     template <class Make> [[nodiscard]] Outcome<Number> create_in_pd(Number pd, Make&& make) {
         Pd* const owner = pds.find(pd);
         if (!owner) return refuse(Status::bad_resource);
@@ -156,35 +156,35 @@ struct Device::State final : GuardedMemory, wire::Recipient {
             pds.find(range.front().pd)->users--;
         objects.clear();
     }
-    /// The latest SQ with this doorbell record; null: there is none.
+    /// The latest SQ with this doorbell record; null if there is none.
     [[nodiscard]] Sq* sq_of_record(const void* record) const {
         const auto after = sqs_by_record.upper_bound({record, std::numeric_limits<Number>::max()});
         if (after == sqs_by_record.begin()) return nullptr;
         const auto& [key, sq] = *std::prev(after);
         return key.first == record ? sq : nullptr;
     }
-    /// A queue goes: what it refers to has one user less.
+    /// The queue is being destroyed: drops its references.
     void release(const Queue& queue);
-    /// A queue goes to another state. Of hairpin queues that includes the peer: the RQ that an SQ
-    /// may send for, the SQ that an RQ takes packets for.
+    /// Changes a queue's state. For hairpin queues that includes the peer: the RQ that an SQ may
+    /// send for, the SQ that an RQ takes packets for.
     using SqPeer = Outcome<std::shared_ptr<HairpinBuffer>>;
     [[nodiscard]] Outcome<void> change_peer(Sq& sq, QueueState state, const SqPeer& peer);
     [[nodiscard]] Outcome<void> change_peer(Rq& rq, QueueState state, const HairpinEnd& sq,
                                             const Outcome<HairpinSize>& sq_size);
     [[nodiscard]] size_t send_hairpins(size_t budget);
-    /// Virtio SQs in turn, until a round has had its share: who has not been served comes next.
+    /// Serves virtio SQs in turn until a round has had its share; those not yet served come next.
     [[nodiscard]] size_t send_chains(size_t looks);
-    /// A virtio SQ is about to stop. False: it has failed by what it still had to do.
+    /// A virtio SQ is about to stop. False: it failed on the work that was left.
     [[nodiscard]] bool end_chain(Sq& sq);
-    /// Events of virtio queues, as far as their RQs have WQEs for them.
+    /// Reports events of virtio queues, as far as their RQs have WQEs for them.
     void tell_of_used_chains();
-    /// It is nobody's peer any more; what it holds is lost.
+    /// The SQ is no longer a peer of any RQ; the packets it holds are lost.
     void leave_peer(Sq& sq);
     void leave_peer(const Rq& rq);
     [[nodiscard]] HairpinEnd end_of(Number queue) const { return {name, queue}; }
-    /// A number that no object has. One space for all kinds.
+    /// A number that no object has. All kinds share one space.
     [[nodiscard]] Number new_number();
-    /// Lets the wire begin if its frames have somewhere to go.
+    /// Lets the wire begin if its frames have a destination.
     void start_wire();
     /// See Device::poll().
     size_t poll_round(bool rested);
@@ -194,10 +194,10 @@ struct Device::State final : GuardedMemory, wire::Recipient {
 
     /// Whether the device was given the memory at this address. With the device locked.
     [[nodiscard]] bool covers(const void* address) const override;
-    /// There is no memory at this address any more, where the device was working just now. A queue
-    /// or CQ whose ring or doorbell record that was breaks; else it ends the WQE in error.
+    /// The memory at this address, which the device was just using, is gone. A queue or CQ whose
+    /// ring or doorbell record it was breaks; otherwise the WQE ends in error.
     void lose_memory(const void* address);
-    /// Work was left as there is no memory at this address; null: it came to its end.
+    /// Work was abandoned because there is no memory at this address; null: it ran to completion.
     void end_left_work(const void* address);
 
   private:
@@ -205,7 +205,7 @@ struct Device::State final : GuardedMemory, wire::Recipient {
     bool break_virtqs(const void* address);
     bool break_cqs(const void* address);
 
-    Number last_number_ = 0x3f; // the first ones are the firmware's own on real devices
+    Number last_number_ = 0x3f; // the first ones are reserved for the firmware on real devices
 };
 
 /// Holds the device lock for a control call.

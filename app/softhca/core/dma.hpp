@@ -27,8 +27,8 @@ class DmaArea {
 
     [[nodiscard]] uint64_t length() const { return length_; }
 
-    /// Whether there is room for a ring of so many bytes, with entries of this alignment, which no
-    /// page boundary cuts then.
+    /// Whether there is room for a ring of this many bytes, with entries of this alignment, so that
+    /// no page boundary splits an entry.
     [[nodiscard]] bool holds(uint64_t bytes, uint64_t alignment) const {
         return length_ >= bytes && reinterpret_cast<uintptr_t>(at(0)) % alignment == 0;
     }
@@ -39,13 +39,14 @@ class DmaArea {
         at += offset_;
         return pages_[at >> shift_] + (at & mask_);
     }
-    /// How many bytes from `at` on are contiguous in host memory.
+    /// Number of bytes from `at` on that are contiguous in host memory.
     [[nodiscard]] uint64_t run(uint64_t at) const {
         const uint64_t to_page_end = mask_ + 1 - ((at + offset_) & mask_);
         return to_page_end < length_ - at ? to_page_end : length_ - at;
     }
 
-    /// All bytes that are contiguous in host memory with byte `at`: the first one, and how many.
+    /// All bytes that are contiguous in host memory with byte `at`: the first one, and their
+    /// number.
     struct Run {
         uint64_t first = 0, bytes = 0;
     };
@@ -55,7 +56,7 @@ class DmaArea {
         return {first, std::min(page + (mask_ + 1) - offset_, length_) - first};
     }
 
-    /// These bytes of it; the caller has checked at + length <= length().
+    /// A sub-range; the caller has checked at + length <= length().
     [[nodiscard]] DmaArea part(uint64_t at, uint64_t length) const {
         const uint64_t first = (at + offset_) >> shift_,
                        last = (at + offset_ + length - 1) >> shift_;
@@ -64,7 +65,7 @@ class DmaArea {
                        shift_, (at + offset_) & mask_, length);
     }
 
-    /// Whether this byte of the host's memory is part of it.
+    /// Whether this byte of host memory is part of the area.
     [[nodiscard]] bool contains(const void* address) const {
         const auto* const byte = static_cast<const std::byte*>(address);
         for (size_t i = 0; i < pages_.size(); i++) {

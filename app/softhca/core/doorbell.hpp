@@ -9,8 +9,8 @@
 
 namespace softhca::core {
 
-/// A doorbell register of the device. Whoever plays the bus writes to it, at any time; it outlives
-/// the queue that it belongs to.
+/// A doorbell register of the device. The code that plays the bus writes to it at any time; the
+/// register outlives the queue that it belongs to.
 class DoorbellRegister {
   public:
     DoorbellRegister() = default;
@@ -26,7 +26,7 @@ class DoorbellRegister {
 };
 
 /// The source of a doorbell: a record in its owner's memory, or a register. Device threads poll
-/// both alike. What stands there is in the owner's byte order, which the ring format knows.
+/// both alike. The value is in the owner's byte order, which the ring format knows.
 class Doorbell {
   public:
     Doorbell() = default; ///< none
@@ -45,9 +45,9 @@ class Doorbell {
         return __atomic_exchange_n(value_, value, __ATOMIC_ACQ_REL);
     }
 
-    /// The record, by which the queues of one QP know each other; null for registers.
+    /// The record, by which the queues of one QP identify each other; null for registers.
     [[nodiscard]] const void* record() const { return record_; }
-    /// Whether this byte of the owner's memory belongs to it.
+    /// Whether this byte of the owner's memory belongs to the record.
     [[nodiscard]] bool lies_at(const void* address) const {
         return reinterpret_cast<uintptr_t>(address) - reinterpret_cast<uintptr_t>(record_) < bytes_;
     }
@@ -61,7 +61,7 @@ class Doorbell {
     size_t bytes_ = 0; ///< of the record
 };
 
-/// A CQ's: how far its consumer has got, and when that wants to hear of completions.
+/// A CQ's doorbell: how far its consumer has got, and when it wants to be notified of completions.
 struct CqDoorbell {
     Doorbell consumer, arm;
     [[nodiscard]] explicit operator bool() const { return consumer && arm; }

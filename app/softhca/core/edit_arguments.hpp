@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Arguments of header edits: the values of what steering entries set, add and insert by a list that
-// many share, a pattern. RC QPs write them.
+// Arguments of header edits: the values that steering entries set, add and insert through a list
+// that many share, a pattern. RC QPs write them.
 #pragma once
 
 #include "app/softhca/core/object_ranges.hpp"
@@ -19,14 +19,14 @@ struct EditArgument {
 /// Used with the device locked.
 class EditArguments {
   public:
-    /// So many, zero at first. They go together, by the number of the first.
+    /// Creates this many, all zero. They are destroyed together, by the number of the first.
     [[nodiscard]] Outcome<Number> create(Number pd, uint32_t count);
     [[nodiscard]] Outcome<void> destroy(Number first);
-    /// Null: there is none.
+    /// Null if there is none.
     [[nodiscard]] EditArgument* find(Number number) { return arguments_.find(number); }
     [[nodiscard]] const EditArgument* find(Number number) const { return arguments_.find(number); }
     void clear() { arguments_.clear(); }
-    /// For those who look.
+    /// For observers.
     [[nodiscard]] const ObjectRanges<EditArgument>& ranges() const { return arguments_; }
 
   private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How rules may change packets: the vocabulary of fronts, without objects of the device.
+// How rules may change packets: the vocabulary of the fronts, without device objects.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace softhca::core {
 
-/// What header edits read and write; 32 bits at most, of the outer headers.
+/// The fields that header edits read and write; at most 32 bits, in the outer headers.
 enum class EditField : uint8_t {
     src_mac_high, ///< the first 32 bits …
     src_mac_low,  ///< … and the other 16
@@ -38,7 +38,7 @@ enum class EditField : uint8_t {
     reg_c, ///< the first of eight
 };
 
-/// Some bits of a field, counted from its lowest one; no more than it has.
+/// Some bits of a field, counted from its lowest one; not more than it has.
 struct FieldPart {
     EditField field{};
     uint8_t offset = 0;
@@ -54,9 +54,9 @@ struct HeaderEdit {
 };
 
 enum class ReformatKind : uint8_t {
-    l2_to_l2_tunnel, ///< headers come before the frame; their lengths are filled in
-    l2_to_l3_tunnel, ///< they come in place of the frame's L2 header
-    l3_tunnel_to_l2, ///< an L2 header comes in place of the tunnel's headers
+    l2_to_l2_tunnel, ///< headers go in front of the frame; their lengths are filled in
+    l2_to_l3_tunnel, ///< headers replace the frame's L2 header
+    l3_tunnel_to_l2, ///< an L2 header replaces the tunnel's headers
 };
 
 struct VlanTag {

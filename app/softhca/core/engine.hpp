@@ -11,8 +11,8 @@ namespace softhca::core {
 
 struct EngineConfig {
     unsigned threads = 1;    ///< device i is served by thread i % threads
-    std::vector<int> cpus{}; ///< CPU of each thread; empty: any of those that are available
-    /// CPUs that the program may use; empty: all. The creating thread's own mask would not tell: an
+    std::vector<int> cpus{}; ///< CPU of each thread; empty: any of the available ones
+    /// CPUs that the program may use; empty: all. The creating thread's own mask cannot be used: an
     /// lcore is pinned to its CPU.
     std::vector<int> available{};
 };

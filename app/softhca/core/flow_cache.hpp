@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What steering made of a flow's last packet, so that the next one is neither parsed nor looked up.
+// What steering decided about a flow's last packet, so that the next one needs neither parsing nor
+// a lookup.
 #pragma once
 
 #include "app/softhca/core/flow_path.hpp"
@@ -13,8 +14,8 @@
 
 namespace softhca::core {
 
-/// Where packets of a flow go, how their headers lie, and what can be said of their completions
-/// before they come.
+/// Where packets of a flow go, where their headers are, and the parts of their completions that are
+/// known in advance.
 template <Rings R> struct KnownFlow {
     static constexpr size_t kCounters = 2;
 
@@ -32,36 +33,36 @@ template <Rings R> struct KnownFlow {
     }
 };
 
-/// Knows flows of plain frames (FlowShape) only. A flow has its place by its hash, and the last one
-/// that wanted it has it. Used by the device thread with the device locked.
+/// Knows flows of plain frames (FlowShape) only. The hash of a flow selects its place; a newer flow
+/// evicts the one there. Used by the device thread with the device locked.
 template <Rings R> class FlowCache {
   public:
-    /// What was learned holds until there is another control call (DataPathParts).
+    /// What was learned is valid until the next control call (DataPathParts).
     explicit FlowCache(const uint64_t& control_calls) : control_calls_(control_calls) {}
 
     struct Found {
         KnownFlow<R>* flow = nullptr;
-        uint32_t ip_bytes = 0;   ///< its own IP length
-        ChecksumVerdict verdict; ///< its own, too
+        uint32_t ip_bytes = 0;   ///< this frame's IP length
+        ChecksumVerdict verdict; ///< this frame's
 
-        /// Of this frame, until those of another one of its flow are asked for.
+        /// The headers of this frame, until those of another frame of its flow are asked for.
         [[nodiscard]] const net::Headers& headers() const {
             flow->headers.ip_bytes = ip_bytes;
             return flow->headers;
         }
-        /// As headers() would say, which writes what is read back at once: that waits for all
-        /// stores before it, to lines that are far.
+        /// The answer that headers() would give. headers() stores a value that is read back at
+        /// once, which waits for all earlier stores, to lines that are far.
         [[nodiscard]] bool has_payload() const {
             return flow->headers.l3 + ip_bytes > flow->headers.payload;
         }
     };
-    /// `head` is all of the frame, which is verified, too. False: this one goes the whole way.
+    /// `head` is the whole frame, which is also verified. False: the frame takes the full path.
     [[nodiscard]] bool find(const std::byte* head, uint32_t bytes, Found& found) {
         if (places_.empty()) return false;
         return with_shape(head, bytes,
                           [&](auto shape) { return find_shaped<shape>(head, bytes, found); });
     }
-    /// Where this packet has gone, of one piece; all packets of its flow go there until something
+    /// Where this packet, of one piece, has gone; all packets of its flow go there until something
     /// changes.
     void learn(const Packet& packet, const KnownFlow<R>& flow);
 
@@ -73,8 +74,8 @@ template <Rings R> class FlowCache {
         KnownFlow<R> flow;
     };
 
-    // Words are compared as they are loaded: read back by wide loads, stored ones would stall. That
-    // the shape is the same needs no look: each shape compares the bytes that tell it.
+    // Words are compared as they are loaded: wide loads that read stored words back would stall.
+    // The shape need not be compared: each shape compares the bytes that identify it.
     template <size_t S>
     [[nodiscard]] bool find_shaped(const std::byte* head, uint32_t bytes, Found& found) {
         constexpr const FlowShape& kShape = kFlowShapes[S];
@@ -93,7 +94,7 @@ template <Rings R> class FlowCache {
         found = {&place.flow, ip_bytes, verify_plain<kIpv6, kTcp>(ip, ip_bytes)};
         return true;
     }
-    /// The products do not wait for each other; the high bits of each depend on all of its word.
+    /// The multiplications are independent; the high bits of each product depend on the whole word.
     template <size_t S> static uint64_t hash_of(const std::byte* head) {
         uint64_t sum = 0, factor = 0x9e3779b97f4a7c15u;
         for (size_t i = 0; i < kFlowShapes[S].words; i++, factor += 0xc6b2733a2f3a9c6cu)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What steering may match on: the header fields of one packet, at fixed places.
+// The header fields of one packet that steering may match on, at fixed offsets.
 #pragma once
 
 #include "common/net/endian.hpp"
@@ -16,7 +16,7 @@ struct Headers;
 
 namespace softhca::core {
 
-/// What is sound about a layer. Bits in the order in which the PRM has them.
+/// Which parts of a layer are sound. Bits in the order of the PRM.
 struct Integrity {
     static constexpr uint8_t kL3 = 8; ///< an IP header whose length fits into the packet
     static constexpr uint8_t kL4 = 4; ///< a TCP or UDP header whose length does
@@ -24,7 +24,7 @@ struct Integrity {
     static constexpr uint8_t kL4Checksum = 1;
 };
 
-/// L2 to L4 of a packet, or of what a tunnel carries. Absent headers leave zeros.
+/// L2 to L4 of a packet, or of a tunnel's payload. Absent headers leave zeros.
 struct LayerKey {
     std::array<uint8_t, 6> dst_mac{};
     std::array<uint8_t, 6> src_mac{};
@@ -42,7 +42,7 @@ struct LayerKey {
     uint8_t ip_fragment = 0; ///< 1: any fragment
     uint8_t ipv4_ihl = 0;
     uint8_t l4 = 0;         ///< 6 TCP, 17 UDP: the L4 header is really there (not a later fragment)
-    uint8_t integrity = 0;  ///< Integrity, where somebody asks for it: Packet::verified_key()
+    uint8_t integrity = 0;  ///< Integrity, filled in on demand only: Packet::verified_key()
     net::be16 tcp_flags{0}; ///< nine bits
     net::be16 src_port{0};
     net::be16 dst_port{0};
@@ -52,7 +52,7 @@ struct LayerKey {
 };
 static_assert(sizeof(LayerKey) == 72 && sizeof(LayerKey) % 8 == 0);
 
-/// Headers that are neither: tunnels, MPLS, ESP, ICMP. Absent ones leave zeros.
+/// Headers that belong to neither: tunnels, MPLS, ESP, ICMP. Absent ones leave zeros.
 struct TunnelKey {
     uint8_t gre_checksum = 0; ///< 1: the GRE header has that option
     uint8_t gre_has_key = 0;
@@ -68,7 +68,7 @@ struct TunnelKey {
     net::be32 esp_spi{0};
     net::be32 mpls{0};          ///< first label stack entry after the Ethernet header …
     net::be32 inner_mpls{0};    ///< … after that of the inner frame …
-    net::be32 mpls_over_gre{0}; ///< … and as what a tunnel carries
+    net::be32 mpls_over_gre{0}; ///< … and as a tunnel's payload
     net::be32 mpls_over_udp{0};
     uint8_t geneve_options = 0; ///< length in 32-bit words
     uint8_t gpe_protocol = 0;
@@ -86,7 +86,7 @@ struct TunnelKey {
 };
 static_assert(sizeof(TunnelKey) == 72);
 
-/// What travels with a packet and stands in none of its headers.
+/// What travels with a packet without being in any of its headers.
 struct MetaKey {
     net::be32 reg_a{0}; ///< of what is sent: the WQE's flow table metadata
     net::be32 source_sqn{0};
@@ -100,31 +100,31 @@ static_assert(sizeof(MetaKey) == 48);
 /// can be compared, masked and hashed as 64-bit words.
 struct FlowKey {
     LayerKey outer;
-    LayerKey inner; ///< what the tunnel carries
+    LayerKey inner; ///< the tunnel's payload
     TunnelKey tunnel;
     MetaKey meta;
 };
 static_assert(sizeof(FlowKey) == 264 && sizeof(FlowKey) % 8 == 0);
 static_assert(std::has_unique_object_representations_v<FlowKey>);
 
-/// What a tunnel carries.
+/// A tunnel's payload.
 struct Inner {
-    uint32_t at = 0;   ///< from the start of the frame; 0: there is no tunnel that we look into
+    uint32_t at = 0;   ///< from the start of the frame; 0: no tunnel that steering looks into
     uint16_t type = 0; ///< EtherType, or net::kEtherBridged for a frame
 };
 
-/// Of headers that net::parse() has read: also what other tunnels carry that offloads look into,
-/// which is not VXLAN-GPE. `head` is what it has read.
+/// For headers that net::parse() has read: adds the payload of the other tunnels that offloads look
+/// into, which VXLAN-GPE is not. `head` is what net::parse() has read.
 void find_carried(net::Headers& headers, std::span<const std::byte> head);
 /// Whether steering looks for a tunnel in packets to this UDP port.
 [[nodiscard]] bool is_tunnel_port(uint16_t port);
 
-/// The headers of what extract() found in a packet with these.
+/// The headers of the payload that extract() found in a packet with these headers.
 [[nodiscard]] net::Headers parse_carried(const net::Headers& headers, const Inner& inner,
                                          std::span<const std::byte> head, uint32_t frame_bytes);
 
-/// Fills in the fields of a packet; `key` is all zeros but for what is no header. `head` is the
-/// beginning of the frame, as net::parse() wants it, `headers` what that found.
+/// Fills in the fields of a packet; `key` is all zeros except for what is not a header. `head` is
+/// the beginning of the frame, as net::parse() requires it, and `headers` its result.
 Inner extract(const net::Headers& headers, std::span<const std::byte> head, uint32_t frame_bytes,
               FlowKey& key);
 

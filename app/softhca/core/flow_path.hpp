@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What rules do with a packet, and where one packet has gone through them.
+// What rules do with a packet, and the path that one packet takes through them.
 #pragma once
 
 #include "app/softhca/core/rewrite.hpp"
@@ -16,7 +16,7 @@ struct FlowTable;
 struct MeterPair;
 struct Sampler;
 
-/// Packets and bytes of the rules that name it.
+/// Packets and bytes of the rules that name the counter.
 struct FlowCounter {
     FlowCounts counts;
     Number number = 0;
@@ -28,8 +28,8 @@ struct FlowCounter {
     }
 };
 
-/// One of a pair of meters tells the packet's color. In a register, it is where drivers look for
-/// it: Linux, en_tc.c (packet_color_to_reg); DPDK, mlx5_flow.h (MLX5_MTR_COLOR_BITS).
+/// One of a pair of meters determines the packet's color. It goes into the register where drivers
+/// look for it: Linux, en_tc.c (packet_color_to_reg); DPDK, mlx5_flow.h (MLX5_MTR_COLOR_BITS).
 struct Metering {
     static constexpr uint32_t kColorBits = 0xff;
 
@@ -58,7 +58,7 @@ struct FlowActions {
     std::vector<FlowCounter*> counters;
     std::vector<Metering> metering;
 
-    /// The objects that it names cannot be destroyed meanwhile.
+    /// The named objects cannot be destroyed while held.
     void hold() const { add_users(1); }
     void release() const { add_users(-1); }
 
@@ -66,9 +66,9 @@ struct FlowActions {
     void add_users(int count) const;
 };
 
-/// Where one packet goes. Reused from packet to packet, so that it allocates at first only.
+/// Where one packet goes. Reused from packet to packet, so that it only allocates at first.
 struct FlowPath {
-    /// A copy for a TIR. The packet is the one that came, or one of `rewritten`.
+    /// A copy for a TIR. The packet is the original or one of `rewritten`.
     struct Stop {
         Tir* tir;
         uint32_t tag;
@@ -81,22 +81,24 @@ struct FlowPath {
     std::vector<Stop> stops;
     std::vector<const Packet*> sent; ///< of what is sent: the copies that leave
     std::vector<Count> counts;
-    /// Meters on its way, and what they are once it has gone there; when charged, what they were.
+    /// Meters on the packet's way, and their state after it has gone there; once charged, their
+    /// state before.
     struct Metered {
         Meter* meter;
         Meter other;
     };
     std::vector<Metered> metered;
-    /// One after the other, the colors that meters tell. Of a packet that has begun to leave, those
-    /// that it left with: its meters have been charged. Null: it goes at once or not at all.
+    /// The colors that meters determine, in order. For a packet that has begun to leave, those that
+    /// it left with: its meters have been charged. Null: the packet goes at once or not at all.
     std::vector<Color>* colors = nullptr;
-    size_t colored = 0; ///< of these, so many are told by now
+    size_t colored = 0; ///< how many of these have been determined so far
     uint64_t now = 0;
     uint64_t serial = 0;  ///< of the packet in its direction: the same however often it is tried
-    bool dropped = false; ///< a rule said so
-    /// Everything here follows from what FlowCache compares, and holds for the flow's next packets.
+    bool dropped = false; ///< by a rule
+    /// Everything here depends only on what FlowCache compares, and holds for the flow's next
+    /// packets.
     bool repeats = true;
-    uint32_t misfits = 0; ///< copies that a rule could not change as it wants to: lost
+    uint32_t misfits = 0; ///< copies that a rule could not change as requested: lost
     bool sending = false; ///< what no rule takes leaves
     uint32_t visits = 0;  ///< of tables
     uint32_t steps = 0;   ///< through entries in ICM and their lists of edits
@@ -115,8 +117,8 @@ struct FlowPath {
         sending = sends;
         misfits = visits = steps = rewritten_used_ = 0;
     }
-    /// The packet as the rule changes it, with these registers; null when it cannot. `Change`:
-    /// Rewrite, or steps of it.
+    /// The packet as the rule changes it, with these registers; null when that is impossible.
+    /// `Change`: Rewrite, or steps of it.
     template <class Change>
     [[nodiscard]] const Packet* rewrite(const Packet& packet, const Change& change,
                                         const MetaKey& meta) {
@@ -135,19 +137,19 @@ struct FlowPath {
         return &copy.packet();
     }
     [[nodiscard]] Color meter(const Metering& metering, const Packet& packet);
-    /// The packet has gone that way.
+    /// The packet has taken this path.
     void count() const {
         for (const Count& one : counts)
             one.counter->count(one.bytes);
     }
-    /// It goes that way: before it does, as it may be received, and be metered again, at once.
+    /// Called before the packet takes this path, as it may be received, and metered again, at once.
     void charge() { swap_meters(); }
-    /// It did not, and nothing has been metered since.
+    /// The packet did not go, and nothing has been metered since.
     void take_back() { swap_meters(); }
 
   private:
-    /// Entries in ICM that lead back to themselves may change a packet again and again, and each
-    /// time takes a copy of it that stays.
+    /// Entries in ICM that loop may change a packet again and again, and each time take a copy of
+    /// it that stays.
     static constexpr uint32_t kMaxRewritten = 512;
 
     void swap_meters() {

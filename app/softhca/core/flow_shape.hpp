@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Which bytes of a plain frame parsing and steering depend on.
+// The bytes of a plain frame that parsing and steering depend on.
 #pragma once
 
 #include "app/softhca/core/packet.hpp"
@@ -14,8 +14,8 @@
 
 namespace softhca::core {
 
-/// These bytes, in words of eight bytes. Plain are Ethernet, at most one VLAN tag, IPv4 without
-/// options or IPv6 without extension headers, whole headers of TCP or UDP, no tunnel.
+/// These bytes, as eight-byte words. Plain means Ethernet, at most one VLAN tag, IPv4 without
+/// options or IPv6 without extension headers, complete TCP or UDP headers, no tunnel.
 struct FlowShape {
     static constexpr size_t kMaxWords = 9;
 
@@ -30,8 +30,8 @@ struct FlowShape {
     }
 };
 
-/// Of plain frames with these headers: all bytes up to the ports and the flags of TCP count, but
-/// for lengths, checksums, numbers of packets and bytes.
+/// For plain frames with these headers: all bytes up to the ports and the TCP flags count, except
+/// lengths, checksums, and packet and byte numbers.
 constexpr FlowShape make_shape(bool vlan, bool ipv6, bool tcp) {
     std::array<uint8_t, 8 * FlowShape::kMaxWords> mask{};
     const auto set = [&](uint32_t from, uint32_t bytes, uint8_t value) {
@@ -64,12 +64,13 @@ inline constexpr std::array<FlowShape, 8> kFlowShapes = [] {
 }();
 
 /// Calls `use(shape)` with the index of the shape that the frame may have, as a constant, and
-/// returns the result; an empty one when the frame can have none. That its headers do lie so is
-/// what is_plain() makes sure of for a flow's first packet: the bytes that tell are compared.
+/// returns the result; an empty one when no shape is possible. is_plain() ensures for a flow's
+/// first packet that its headers really are at these offsets: the bytes that determine it are
+/// compared.
 template <class Use>
 [[nodiscard]] auto with_shape(const std::byte* head, uint32_t bytes, Use&& use) {
     using Nothing = decltype(use(std::integral_constant<size_t, 0>()));
-    constexpr uint32_t kMinFrame = 60; // what wires bring at least
+    constexpr uint32_t kMinFrame = 60; // what wires deliver at least
     const auto type_at = [&](uint32_t at) { return net::load_be<uint16_t>(head + at); };
     const auto by_proto = [&](uint8_t proto, auto udp) {
         constexpr size_t kUdp = udp, kTcp = udp + 1;
@@ -96,7 +97,7 @@ template <class Use>
     return by_type(type_at(net::kEthernetBytes + 2), std::integral_constant<size_t, 4>());
 }
 
-/// Whether the headers of the packet lie as in frames of the shape.
+/// Whether the packet's headers are where the shape has them.
 [[nodiscard]] inline bool is_plain(const Packet& packet, const FlowShape& shape) {
     const net::Headers& headers = packet.headers();
     const uint32_t ip = headers.ip_version == 4 ? 20 : 40;

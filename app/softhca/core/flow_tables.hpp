@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Flow tables as the device's PRM has them: groups of one mask, entries, goto, miss, counters.
+// Flow tables as in the device's PRM: groups of one mask, entries, goto, miss, counters.
 #pragma once
 
 #include "app/softhca/core/no_watch.hpp"
@@ -26,8 +26,8 @@ namespace softhca::core {
 struct FlowEntry : FlowActions {
     uint32_t index = 0; ///< in its table
     FlowKey value;      ///< bits outside the group's mask are zero
-    /// Others of its group that match the same packets, by their indices. Only the first of them
-    /// all, which decides, knows them.
+    /// Other entries of its group that match the same packets, by index. Only the first entry of
+    /// them, which decides, holds this list.
     std::set<uint32_t> alike;
 };
 
@@ -40,7 +40,7 @@ struct FlowGroup {
     std::map<uint32_t, std::unique_ptr<FlowEntry>> entries;
 };
 
-/// The group with the lowest indices that has a matching entry decides; or the program's own
+/// The group with the lowest indices that has a matching entry decides, unless the program's own
 /// entries do.
 struct FlowTable {
     Number number = 0;
@@ -58,7 +58,7 @@ struct FlowTable {
 /// with the device locked.
 class FlowTables {
   public:
-    /// Who executes entries in ICM.
+    /// The walker executes entries in ICM.
     void set_walker(ste::Walker& walker) { walker_ = &walker; }
     [[nodiscard]] Outcome<Number> create_table(const FlowTableAttr& attr);
     [[nodiscard]] Outcome<void> set_miss(Number table, Number miss);
@@ -66,8 +66,8 @@ class FlowTables {
     [[nodiscard]] Outcome<void> set_root(FlowRoot root, Number table);
     [[nodiscard]] Outcome<Number> create_group(Number table, const FlowGroupAttr& attr);
     [[nodiscard]] Outcome<void> destroy_group(Number table, Number group);
-    /// Replaces the entry at that index if there is one. TIRs and meters are those that the
-    /// attributes name.
+    /// Replaces the entry at that index if there is one. TIRs and meters are those named by the
+    /// attributes.
     [[nodiscard]] Outcome<void> set_entry(Number table, uint32_t index, const FlowEntryAttr& attr,
                                           std::vector<Tir*> tirs, std::vector<Metering> metering);
     [[nodiscard]] Outcome<void> erase_entry(Number table, uint32_t index);
@@ -78,7 +78,7 @@ class FlowTables {
     [[nodiscard]] Sampler* find_sampler(Number number) const; ///< null: there is none
 
     void clear();
-    /// Of all lookups in the groups that there are.
+    /// Counts all lookups in the existing groups.
     [[nodiscard]] LookupCounts counts() const;
 
     [[nodiscard]] Outcome<Number> create_counters(uint32_t count);
@@ -92,10 +92,10 @@ class FlowTables {
                                                   std::span<const std::byte> headers);
     [[nodiscard]] Outcome<void> destroy_reformat(Number number);
     [[nodiscard]] Reformat* find_reformat(Number number) const;
-    /// What a rule for received packets, or for packets that are sent, may do to them.
+    /// What a rule for received packets, or for sent ones, may do to them.
     [[nodiscard]] Outcome<Rewrite> find_rewrite(const RewriteAttr& attr, bool sends) const;
 
-    // Everything that there is, for those who look.
+    // All objects, for observers.
     [[nodiscard]] const auto& tables() const { return tables_; }
     [[nodiscard]] const auto& counters() const { return counters_; }
     [[nodiscard]] const auto& edits() const { return edits_; }
@@ -109,20 +109,20 @@ class FlowTables {
     [[nodiscard]] bool active(FlowRoot root) const {
         return roots_[static_cast<size_t>(root)] != nullptr;
     }
-    /// Where a packet goes from the root on, which must be active.
+    /// The path of a packet from the root on, which must be active.
     template <class W = NoWatch>
     void walk(FlowRoot root, const Packet& packet, FlowPath& path, W watch = {}) const {
         visit(*roots_[static_cast<size_t>(root)], packet, 0, path, watch);
     }
-    /// Where a rule leads it, onto the path. `tag`: of rules before. Returns the tag from here on.
+    /// Follows a rule along the path. `tag`: from earlier rules. Returns the tag from here on.
     template <class W = NoWatch>
     static uint32_t follow(const FlowActions& rule, const Packet& packet, uint32_t tag,
                            FlowPath& path, W watch = {});
-    /// Where it goes on in a table.
+    /// Continues in a table.
     template <class W>
     static void visit(const FlowTable& start, const Packet& packet, uint32_t tag, FlowPath& path,
                       W watch);
-    /// Where it goes on from a sampler.
+    /// Continues from a sampler.
     template <class W>
     static void sample(Sampler& sampler, const Packet& packet, uint32_t tag, FlowPath& path,
                        W watch);
@@ -131,7 +131,7 @@ class FlowTables {
     template <class T> using Numbered = std::map<Number, std::unique_ptr<T>>;
 
     [[nodiscard]] static FlowGroup* group_of(const FlowTable& table, uint32_t index);
-    /// One that entries of the table may lead to.
+    /// A sampler that entries of the table may lead to.
     [[nodiscard]] Outcome<Sampler*> find_sampler(const FlowTable& from, Number number) const;
     void release(FlowGroup& group, uint32_t index);
 
@@ -142,7 +142,8 @@ class FlowTables {
     Numbered<Reformat> reformats_;
     Numbered<Sampler> samplers_;
     std::array<FlowTable*, 4> roots_{}; ///< by FlowRoot
-    /// Of all of these but counters, and of groups: commands have 24 bits for that of a table.
+    /// For all of these except counters, and for groups: commands have 24 bits for a table's
+    /// number.
     Numbers numbers_{0xffffff};
 };
 

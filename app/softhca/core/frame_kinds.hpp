@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The kinds by which a port counts the frames of its wire: size, group address, 802.1Q priority.
+// The categories by which a port counts the frames of its wire: size, group address, 802.1Q
+// priority.
 #pragma once
 
 #include "app/softhca/core/gather.hpp"
@@ -15,11 +16,11 @@
 
 namespace softhca::core {
 
-/// Frames by size. That of a frame is looked up by its length: this takes fewer instructions than
-/// to compute it, and frames of a kind use few lines of the table.
+/// Frames by size. The size class is looked up by length: this takes fewer instructions than
+/// computing it, and similar frames use few lines of the table.
 class SizeCounts {
   public:
-    /// `bytes` without FCS, as everywhere here; sizes are with it.
+    /// `bytes` without FCS, as everywhere here; the size classes include it.
     void count(uint32_t bytes) { counts_[kSizeOf[std::min(bytes, kLongest + 1)]]++; }
     /// As FrameCounters has them.
     [[nodiscard]] std::array<uint64_t, kFrameSizeEnds.size()> counts() const {
@@ -49,8 +50,8 @@ class SizeCounts {
 /// Frames with an 802.1Q tag, by its priority.
 using PriorityCounts = std::array<FlowCounts, kPriorities>;
 
-/// With those that have no tag, whose priority is 0. What a wire lost after all is in none of
-/// `packets` and `bytes`, but nobody knows what tags it had.
+/// Includes the untagged frames, whose priority is 0. Frames that a wire lost after all are in
+/// neither `packets` nor `bytes`, but their tags are not known.
 inline PriorityCounts by_priority(PriorityCounts tagged, uint64_t packets, uint64_t bytes) {
     FlowCounts others;
     for (size_t priority = 1; priority < tagged.size(); priority++) {
@@ -62,22 +63,22 @@ inline PriorityCounts by_priority(PriorityCounts tagged, uint64_t packets, uint6
     return tagged;
 }
 
-/// Where frames of a direction are counted that are not as most are. Null: not by priority.
+/// Where the less common frames of a direction are counted. Null: not by priority.
 struct RareKinds {
     FlowCounts &multicast, &broadcast;
     PriorityCounts* tagged;
 };
 
-/// False: the frame is neither to a group address nor has it an 802.1Q tag. `head` is its first 13
-/// bytes at least. That the first byte of the EtherType is odd is true of such a tag and of hardly
-/// any other: so one branch finds both.
+/// False: the frame neither goes to a group address nor has an 802.1Q tag. `head` is at least its
+/// first 13 bytes. The first byte of the EtherType is odd for such a tag and for hardly any other
+/// type, so one branch covers both.
 inline bool may_be_rare(const void* head) {
     constexpr size_t kTypeAt = net::kEthernetBytes - 2;
     static_assert((net::kEtherVlan >> 8 & 1) == 1);
     const auto* const bytes = static_cast<const uint8_t*>(head);
     return ((bytes[0] | bytes[kTypeAt]) & 1) != 0;
 }
-/// Likewise of a frame of any length in pieces.
+/// Likewise for a frame of any length in pieces.
 inline bool may_be_rare(std::span<const iovec> pieces) {
     const iovec& front = pieces.front();
     return front.iov_len < net::kEthernetBytes || may_be_rare(front.iov_base);

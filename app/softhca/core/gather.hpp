@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A frame as a list of pieces of other people's memory.
+// A frame as a list of pieces of memory that others own.
 #pragma once
 
 #include "common/net/checksum.hpp"
@@ -40,7 +40,7 @@ inline void add_range(net::ChecksumSum& sum, std::span<const iovec> pieces, uint
     }
 }
 
-/// The sum of these alone.
+/// The sum of this range alone.
 inline net::ChecksumSum sum_range(std::span<const iovec> pieces, uint32_t from, uint32_t bytes) {
     net::ChecksumSum sum;
     if (pieces.size() == 1)
@@ -50,7 +50,7 @@ inline net::ChecksumSum sum_range(std::span<const iovec> pieces, uint32_t from, 
     return sum;
 }
 
-/// Walks through bytes that lie together.
+/// Walks through contiguous bytes.
 class FlatCursor {
   public:
     explicit FlatCursor(const void* data) : at_(static_cast<const std::byte*>(data)) {}
@@ -93,13 +93,13 @@ class Gather {
             if (piece.iov_len == 0) first_++;
         }
     }
-    /// Once after clear() or after a pop_front() that emptied a piece.
+    /// At most once after clear() or after a pop_front() that emptied a piece.
     void push_front(const void* data, uint32_t bytes) {
         pieces_[--first_] = {const_cast<void*>(data), bytes};
         length_ += bytes;
     }
 
-    /// Exchanges the first piece.
+    /// Replaces the first piece.
     void replace_front(const void* data, uint32_t bytes) {
         length_ -= static_cast<uint32_t>(pieces_[first_++].iov_len);
         push_front(data, bytes);
@@ -117,7 +117,7 @@ class Gather {
     uint32_t length_ = 0;
 };
 
-/// Deals a frame's bytes out in slices, front to back. The frame must hold what is asked for.
+/// Hands out a frame's bytes in slices, front to back. The frame must be long enough.
 class PieceCursor {
   public:
     explicit PieceCursor(std::span<const iovec> pieces) : pieces_(pieces) {}

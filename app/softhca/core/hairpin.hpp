@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Hairpin queues: what steering gives to such an RQ leaves by its peer SQ, by the device alone.
-// They have no rings: packets wait in the device's own memory.
+// Hairpin queues: what steering gives to such an RQ leaves through its peer SQ, by the device
+// alone. They have no rings: packets wait in the device's own memory.
 #pragma once
 
 #include "app/softhca/core/gather.hpp"
@@ -18,8 +18,8 @@
 
 namespace softhca::core {
 
-/// The hairpin SQs of one device that waited for packets, and have some now. Whoever brings them
-/// may be another device's thread. Thread-safe.
+/// The hairpin SQs of one device that waited for packets and now have some. Another device's thread
+/// may have brought them. Thread-safe.
 class HairpinWakes {
   public:
     void add(Number sqn) {
@@ -27,9 +27,10 @@ class HairpinWakes {
         sqns_.push_back(sqn);
         any_.store(true, std::memory_order_release);
     }
-    /// Calls wake(Number) for each that was added since, without the lock. Of the device's thread.
+    /// Calls wake(Number) for each SQ added since the last call, without the lock. For the device's
+    /// thread.
     template <class Wake> void take(Wake&& wake) {
-        // Most of the time a load of a line that nobody writes. Who is added now has its turn in
+        // Usually this only loads a line that nobody writes. An SQ that is added now is served in
         // the next round.
         if (!any_.load(std::memory_order_acquire)) return;
         {
@@ -48,17 +49,17 @@ class HairpinWakes {
     std::atomic<bool> any_{false};
 };
 
-/// What an RQ has taken and an SQ has not sent yet, in its order; and which two queues that are.
-/// They may be of two devices, hence of two threads. Thread-safe: one thread calls for the RQ, one
-/// for the SQ. Its lock is not held while memory of others is read: a thread that finds such memory
-/// gone does not come back (run_guarded).
+/// What an RQ has taken and its SQ has not sent yet, in order; and which two queues those are. They
+/// may belong to two devices, hence to two threads. Thread-safe: one thread calls for the RQ, one
+/// for the SQ. The lock is not held while memory of others is read: a thread that finds such memory
+/// gone does not return from there (run_guarded).
 class HairpinBuffer {
   public:
     struct Packet {
-        std::array<iovec, 2> parts; ///< the second one is empty unless it goes round in the memory
+        std::array<iovec, 2> parts; ///< the second one is empty unless the packet wraps around
         uint32_t bytes;
         uint32_t metadata; ///< reg_b of what was received, reg_a of what is sent
-        uint64_t serial;   ///< tells it from those before it
+        uint64_t serial;   ///< distinguishes the packet from those before it
 
         [[nodiscard]] std::span<const iovec> pieces() const {
             return {parts.data(), parts[1].iov_len == 0 ? 1u : 2u};
@@ -78,13 +79,13 @@ class HairpinBuffer {
 
     // ---- For the RQ.
 
-    /// The SQ that it names; none: nobody.
+    /// The SQ that the RQ names; none: nobody.
     [[nodiscard]] HairpinEnd named() const {
         const std::lock_guard lock(mutex_);
         return named_;
     }
-    /// From now on it holds what both it and its peer can hold. It is empty, but for what is just
-    /// being sent.
+    /// From now on the buffer holds what both the RQ and its peer can hold. It is empty, except for
+    /// a packet that is just being sent.
     void name(const HairpinEnd& sq, const HairpinSize& sq_size) {
         const std::lock_guard lock(mutex_);
         named_ = sq;
@@ -92,7 +93,8 @@ class HairpinBuffer {
         most_bytes_ = 1u << std::min(size_.log_bytes, sq_size.log_bytes);
         wake();
     }
-    /// It names nobody any more. Returns how many packets are lost: all but one that is being sent.
+    /// The RQ names nobody any more. Returns how many packets are lost: all but one that is being
+    /// sent.
     [[nodiscard]] uint32_t drop() {
         const std::lock_guard lock(mutex_);
         named_ = {};
@@ -103,7 +105,7 @@ class HairpinBuffer {
             bytes_ -= entry(--packets_).bytes;
         return lost;
     }
-    /// Likewise; it is destroyed.
+    /// Likewise; the RQ is destroyed.
     [[nodiscard]] uint32_t close() {
         const uint32_t lost = drop();
         const std::lock_guard lock(mutex_);
@@ -114,7 +116,7 @@ class HairpinBuffer {
         const std::lock_guard lock(mutex_);
         return packets_ < most_packets_ && bytes_ + bytes <= most_bytes_;
     }
-    /// Copies a packet that it has room for.
+    /// Copies a packet that there is room for.
     void push(std::span<const iovec> pieces, uint32_t bytes, uint32_t metadata) {
         const Split split = split_at(next_byte(), bytes);
         PieceCursor cursor(pieces);
@@ -134,8 +136,8 @@ class HairpinBuffer {
         const std::lock_guard lock(mutex_);
         return rq_;
     }
-    /// Whether it may send what the RQ takes: nobody else does, and the RQ names nobody else. Once
-    /// it waits, `wakes` hears of packets.
+    /// Whether the SQ may send what the RQ takes: no other SQ does, and the RQ names no other. Once
+    /// the SQ waits, `wakes` is notified of packets.
     [[nodiscard]] bool attach(const HairpinEnd& sq, std::shared_ptr<HairpinWakes> wakes) {
         const std::lock_guard lock(mutex_);
         if (sender_ || (named_ && named_ != sq)) return false;
@@ -144,14 +146,14 @@ class HairpinBuffer {
         waits_ = false;
         return true;
     }
-    /// It does not any more. The RQ fills up; whom it names it goes on naming.
+    /// The SQ no longer sends for the RQ. The RQ fills up, and still names the SQ that it named.
     void detach() {
         const std::lock_guard lock(mutex_);
         free_sent();
         sending_ = false;
         sender_ = {};
     }
-    /// Likewise; it is destroyed.
+    /// Likewise; the SQ is destroyed.
     void forget() {
         const std::lock_guard lock(mutex_);
         if (named_ == sender_) named_ = {};
@@ -159,8 +161,8 @@ class HairpinBuffer {
         sending_ = false;
         sender_ = {};
     }
-    /// The oldest packet, if both name each other; sent() or keep() has to tell what becomes of it.
-    /// Without one, the SQ waits.
+    /// The oldest packet, if both name each other; sent() or keep() must then say what became of
+    /// it. Without a packet, the SQ waits.
     [[nodiscard]] std::optional<Packet> take() {
         const std::lock_guard lock(mutex_);
         free_sent();
@@ -177,8 +179,8 @@ class HairpinBuffer {
                       .metadata = oldest.metadata,
                       .serial = serial_};
     }
-    /// Whether there was nothing to take, and is nothing yet. What makes it false, tells `wakes`:
-    /// both happen under one lock, so that who finds it true will be woken.
+    /// Whether there was nothing to take, and still is nothing. A call that makes it false also
+    /// notifies `wakes`: both happen under one lock, so that a caller that sees true will be woken.
     [[nodiscard]] bool waits() const {
         const std::lock_guard lock(mutex_);
         return waits_;
@@ -187,7 +189,7 @@ class HairpinBuffer {
         const std::lock_guard lock(mutex_);
         sending_ = false;
     }
-    /// Its bytes stay where they are until free() or the next take().
+    /// The packet's bytes stay where they are until free() or the next take().
     void sent() {
         const std::lock_guard lock(mutex_);
         was_sent_ = true;
@@ -203,7 +205,7 @@ class HairpinBuffer {
     };
     struct Split {
         uint32_t offset;
-        uint32_t before_end; ///< so many bytes from there on, the rest from the start of the memory
+        uint32_t before_end; ///< bytes up to the end of the memory; the rest is at its start
     };
     [[nodiscard]] uint32_t capacity() const { return 1u << size_.log_bytes; }
     [[nodiscard]] Split split_at(uint32_t place, uint32_t bytes) const {
@@ -242,10 +244,10 @@ class HairpinBuffer {
     uint64_t serial_ = 1;                 ///< of the oldest packet
     bool sending_ = false;                ///< the SQ has taken the oldest one
     bool was_sent_ = false;               ///< which has left, and whose bytes are still read
-    HairpinEnd rq_;                       ///< whose it is; none: it is gone
+    HairpinEnd rq_;                       ///< the buffer's owner; none: it is gone
     HairpinEnd named_;                    ///< the SQ that the RQ names
     HairpinEnd sender_;                   ///< the SQ that names the RQ
-    bool waits_ = false;                  ///< it does, for packets
+    bool waits_ = false;                  ///< the SQ waits for packets
     std::shared_ptr<HairpinWakes> wakes_; ///< those of its device
 };
 

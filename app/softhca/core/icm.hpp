@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// ICM that programs fill themselves (software steering): the device's own memory, in which they
-// keep steering entries, lists of header edits, and patterns of such lists.
+// ICM that programs fill themselves (software steering): device memory that holds steering entries,
+// lists of header edits, and patterns of such lists.
 #pragma once
 
 #include "app/softhca/core/types.hpp"
@@ -10,7 +10,7 @@
 
 namespace softhca::core {
 
-/// The kinds have ranges of addresses of their own.
+/// Each kind has its own address range.
 enum class IcmKind : uint8_t { steering, header_edits, edit_patterns };
 
 struct IcmRange {
@@ -18,7 +18,7 @@ struct IcmRange {
     uint8_t log_bytes;
     [[nodiscard]] constexpr uint64_t bytes() const { return uint64_t{1} << log_bytes; }
 };
-/// Entries have room for 40 bits of an address.
+/// Entries have 40 bits for an address.
 inline constexpr std::array<IcmRange, 3> kIcmRanges = {{
     {uint64_t{1} << 36, 27},
     {uint64_t{1} << 37, 24},
@@ -26,7 +26,7 @@ inline constexpr std::array<IcmRange, 3> kIcmRanges = {{
 }}; // by IcmKind
 inline constexpr uint8_t kLogIcmBlock = 12;
 
-/// Takes host memory as it is written to. Used with the device locked.
+/// Allocates host memory as it is written to. Used with the device locked.
 class Icm {
   public:
     Icm() = default;
@@ -34,15 +34,15 @@ class Icm {
     Icm(const Icm&) = delete;
     Icm& operator=(const Icm&) = delete;
 
-    /// A power of two of bytes, whole blocks, zero at first. Returns the address, a multiple of
-    /// that.
+    /// Allocates a power of two of bytes, in whole blocks, initially zero. Returns the address,
+    /// aligned to the size.
     [[nodiscard]] Outcome<uint64_t> alloc(IcmKind kind, uint64_t bytes);
-    /// The same, where the caller wants it.
+    /// Likewise, at the caller's address.
     [[nodiscard]] Outcome<void> take(uint64_t address, uint64_t bytes);
     [[nodiscard]] Outcome<void> free(uint64_t address);
     /// Bytes of one allocation, for keys.
     [[nodiscard]] Outcome<DmaArea> area(uint64_t address, uint64_t bytes) const;
-    /// What an address of that kind leads to, allocated or not; null: it is none of these.
+    /// The host memory behind an address of that kind, allocated or not; null: not in the range.
     [[nodiscard]] const std::byte* at(IcmKind kind, uint64_t address, uint64_t bytes) const {
         const Space& space = spaces_[static_cast<size_t>(kind)];
         const IcmRange range = kIcmRanges[static_cast<size_t>(kind)];
@@ -54,7 +54,7 @@ class Icm {
 
   private:
     struct Space {
-        std::byte* memory = nullptr; ///< of the whole range, once some of it is allocated
+        std::byte* memory = nullptr; ///< of the whole range, once any of it is allocated
         std::map<uint64_t, uint64_t> allocated{}; ///< bytes by offset
     };
     struct Place {

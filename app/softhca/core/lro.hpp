@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Large receive offload (LRO): segments of a TCP flow that come one after the other are put into
-// one request, and completed as one packet. What they do not have in common the completion tells,
-// and their owner completes the headers.
+// Large receive offload (LRO): consecutive segments of a TCP flow are put into one request and
+// completed as one packet. The completion reports where they differ, and the owner completes the
+// headers.
 //
 // Sources: NVIDIA, "mlx5 Ethernet Poll Mode Driver" (LRO) and the RFC of its LRO on dev@dpdk.org,
 // 2019 (an RQ has one session, which a packet of another flow ends); libdpcp, adapter capabilities;
@@ -20,14 +20,15 @@ namespace softhca::core {
 
 struct Rq;
 
-/// Whether LRO as this TIR wants it takes such packets, sound checksums provided: TCP with data,
-/// over IP without options, with no flags but ACK and PSH, with no option but time stamps.
+/// Whether LRO as configured in this TIR takes such packets, provided that their checksums are
+/// correct: TCP with data, over IP without options, with no flags but ACK and PSH, with no option
+/// but timestamps.
 [[nodiscard]] bool is_coalescible(const LroAttr& lro, const Packet& packet);
 
-/// What the completion of several segments tells beside what it tells of the first one.
+/// What the completion of several segments reports in addition to what it reports of the first.
 struct LroSummary {
     uint8_t segments = 0;
-    bool push = false; ///< of the last one, which like this ends the session
+    bool push = false; ///< of the last one; PSH ends the session
     uint8_t min_ttl = 0;
     uint16_t window = 0; ///< of the last one …
     uint32_t ack = 0;    ///< … likewise
@@ -38,7 +39,7 @@ struct LroSummary {
 /// session.
 class LroSession {
   public:
-    /// What is known of its first segment, which is in memory.
+    /// Facts about the first segment, which is in memory.
     struct First {
         uint32_t bytes = 0; ///< in memory
         uint32_t room = 0;  ///< that these may become
@@ -66,13 +67,13 @@ class LroSession {
     [[nodiscard]] uint32_t bytes() const { return bytes_; }
     [[nodiscard]] uint64_t last_arrival() const { return last_arrival_; }
     [[nodiscard]] bool is_due(uint64_t now) const { return now >= first_.deadline; }
-    /// No segment will follow: it was pushed, or there is no room for another one.
+    /// No more segments can follow: the last had PSH set, or there is no room.
     [[nodiscard]] bool is_complete() const {
         return push_ || bytes_ + Limits::kLroMinSegmentBytes > first_.room;
     }
 
   private:
-    /// Ethernet, three VLAN tags, IPv6 and TCP with the time stamp option.
+    /// Ethernet, three VLAN tags, IPv6 and TCP with the timestamp option.
     static constexpr uint32_t kMaxHeader = 14 + 3 * 4 + 40 + 32;
     using Header = std::array<std::byte, kMaxHeader>;
     friend bool is_coalescible(const LroAttr& lro, const Packet& packet);
@@ -82,7 +83,7 @@ class LroSession {
 
     First first_;
     net::Headers headers_;
-    Header common_; ///< headers without what may differ
+    Header common_; ///< headers without the fields that may differ
     uint32_t metadata_ = 0;
     uint32_t next_sequence_ = 0;
     uint32_t segments_ = 0, bytes_ = 0;
@@ -94,15 +95,15 @@ class LroSession {
     net::ChecksumSum payload_;
 };
 
-/// The sessions of a device that are not completed.
+/// The uncompleted sessions of a device.
 class LroSessions {
   public:
     void open(Rq& rq);
     void close(Rq& rq);
-    /// The queue cannot complete it: its segments are lost, and counted there.
+    /// The queue cannot complete the session: its segments are lost, and counted in `cause`.
     void abandon(Rq& rq, uint64_t& cause);
 
-    /// The queues that have one.
+    /// The queues that have a session.
     [[nodiscard]] const std::vector<Rq*>& queues() const { return queues_; }
 
   private:

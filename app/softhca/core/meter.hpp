@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A meter: two token buckets that tell which color a packet has (RFC 2697, 2698 and 4115).
+// A meter: two token buckets that determine a packet's color (RFC 2697, 2698 and 4115).
 #pragma once
 
 #include <cstdint>
@@ -13,13 +13,13 @@ enum class Color : uint8_t { red, yellow, green, undefined };
 
 /// What a packet counts as.
 enum class MeterMode : uint8_t {
-    ip_bytes,   ///< as the IP header says; of other packets, what comes after the L2 header
+    ip_bytes,   ///< as the IP header says; for other packets, what follows the L2 header
     l2_bytes,   ///< the frame without FCS
     wire_bytes, ///< the frame with FCS, preamble and gap
     packets,    ///< Meter::kPacketTokens
 };
 
-/// A bucket gets mantissa / 2^exponent tokens a nanosecond, and holds mantissa * 2^exponent.
+/// A bucket gets mantissa / 2^exponent tokens per nanosecond, and holds mantissa * 2^exponent.
 struct BucketAttr {
     uint8_t rate_mantissa = 0, rate_exponent = 0;
     uint8_t size_mantissa = 0, size_exponent = 0;
@@ -31,25 +31,26 @@ struct BucketAttr {
 struct MeterAttr {
     static constexpr uint8_t kMaxExponent = 31;
 
-    bool valid = false;             ///< else packets keep their color
-    bool overflow = false;          ///< what the committed bucket cannot hold, the excess one gets
+    bool valid = false;             ///< otherwise packets keep their color
+    bool overflow = false;          ///< what overflows the committed bucket goes to the excess one
     bool both_on_green = false;     ///< green packets take from both, and need both
-    Color start = Color::undefined; ///< of every packet before; undefined: as who meters says
+    Color start = Color::undefined; ///< color of every packet before; undefined: the caller's
     MeterMode mode = MeterMode::ip_bytes;
     BucketAttr committed{}, excess{};
     bool operator==(const MeterAttr&) const = default;
 };
 
-/// A value: a copy goes on from where the meter is. Times are those of the device's clock.
+/// A value type: a copy continues from the meter's current state. Times are those of the device's
+/// clock.
 class Meter {
   public:
-    /// Of a packet, whatever its length. Sources: Linux, en/tc/meter.c ("HW treats each packet as
-    /// 128 bytes in PPS mode"); DPDK, mlx5.h (MLX5_MTRS_PPS_MAP_BPS_SHIFT).
+    /// Tokens for one packet, whatever its length. Sources: Linux, en/tc/meter.c ("HW treats each
+    /// packet as 128 bytes in PPS mode"); DPDK, mlx5.h (MLX5_MTRS_PPS_MAP_BPS_SHIFT).
     static constexpr uint32_t kPacketTokens = 128;
-    /// A bucket holds no more, whatever size it is given. Source: Linux, en/tc/meter.c.
+    /// A bucket holds no more, whatever its configured size. Source: Linux, en/tc/meter.c.
     static constexpr uint32_t kMaxTokens = std::numeric_limits<int32_t>::max();
 
-    /// From now on, with full buckets.
+    /// Takes effect now, with full buckets.
     void set(const MeterAttr& attr, uint64_t now);
     [[nodiscard]] const MeterAttr& attr() const { return attr_; }
     /// The packet's color; takes its tokens.
@@ -61,13 +62,13 @@ class Meter {
     [[nodiscard]] uint64_t time() const { return time_; }
 
   private:
-    /// Levels and rates are in units of a token / 2^32, so that nothing is ever rounded.
+    /// Levels and rates are in units of 2^-32 tokens, so that nothing is ever rounded.
     class Bucket {
       public:
         Bucket() = default;
         explicit Bucket(const BucketAttr& attr);
         [[nodiscard]] uint64_t earned(uint64_t elapsed) const;
-        /// Returns what there is no room for.
+        /// Returns what does not fit.
         uint64_t add(uint64_t parts);
         [[nodiscard]] bool holds(uint32_t tokens) const { return level_ >= parts_of(tokens); }
         void take(uint32_t tokens) { level_ -= parts_of(tokens); }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The meters of a device. They come in pairs, which are made, read and written together.
+// The meters of a device. They come in pairs, which are created, read and written together.
 #pragma once
 
 #include "app/softhca/core/meter.hpp"
@@ -21,13 +21,14 @@ struct MeterPair {
 /// Used with the device locked.
 class Meters {
   public:
-    /// Pairs with numbers that follow each other. They go together, by the number of the first.
+    /// Creates pairs with consecutive numbers. They are destroyed together, by the number of the
+    /// first.
     [[nodiscard]] Outcome<Number> create(const MetersAttr& attr, uint64_t now);
     [[nodiscard]] Outcome<void> destroy(Number first);
-    /// Null: there is none.
+    /// Null if there is none.
     [[nodiscard]] MeterPair* find(Number number) { return pairs_.find(number); }
     void clear() { pairs_.clear(); }
-    /// For those who look.
+    /// For observers.
     [[nodiscard]] const ObjectRanges<MeterPair>& ranges() const { return pairs_; }
 
   private:

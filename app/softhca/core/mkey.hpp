@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Memory keys: from (lkey, address) in a WQE to host memory, with all checks.
+// Memory keys: translate (lkey, address) in a WQE to host memory, with all checks.
 #pragma once
 
 #include "app/softhca/core/device.hpp"
@@ -28,15 +28,15 @@ struct Mkey {
 /// What a queue wants to do with the memory.
 enum class Access : uint8_t { read, write, remote_read, remote_write };
 
-/// What a key leads to without a look at the key: a part of its range that lies together in host
-/// memory. Of one PD and access, and for one control call at most.
+/// A cached translation that needs no access to the key: a part of its range that is contiguous in
+/// host memory. Valid for one PD and access, and for one control call at most.
 class KeyWindow {
   public:
-    KeyWindow() = default; ///< of nothing
+    KeyWindow() = default; ///< covers nothing
     KeyWindow(uint32_t lkey, uint64_t address, uint64_t bytes, std::byte* memory)
         : lkey_(lkey), address_(address), bytes_(bytes), memory_(memory) {}
 
-    /// Where these bytes are; null when they are not inside.
+    /// Host address of these bytes; null when they are not inside the window.
     [[nodiscard]] std::byte* find(uint32_t lkey, uint64_t address, uint32_t bytes) const {
         const uint64_t offset = address - address_; // wraps to a huge value below the range
         if (lkey != lkey_ || offset > bytes_ || bytes > bytes_ - offset) return nullptr;
@@ -49,14 +49,14 @@ class KeyWindow {
     std::byte* memory_ = nullptr;
 };
 
-/// Names no memory: what is written by it goes nowhere, what is read is zeros, at every address and
-/// by queues of every PD (mlx5: dump_fill_mkey). Like its index, 1, it is never given out.
+/// Names no memory: writes through it are discarded, reads give zeros, at every address and for
+/// queues of every PD (mlx5: dump_fill_mkey). Like its index, 1, it is never given out.
 inline constexpr uint32_t kDumpFillKey = 0x1ff;
-/// Names nothing, so that each use of it fails: where drivers have no page yet (mlx5: null_mkey, in
-/// the keys of on-demand paging). Never given out either.
+/// Names nothing, so that every use of it fails: drivers use it where there is no page yet (mlx5:
+/// null_mkey, in the keys of on-demand paging). Never given out either.
 inline constexpr uint32_t kNullKey = 0x1fe;
 
-/// The device's key table: index = lkey >> 8, the low byte is a variant that makes stale keys fail.
+/// The device's key table: index = lkey >> 8; the low byte is a variant that makes stale keys fail.
 class MkeyTable {
   public:
     static constexpr uint32_t kEntries = 1u << 16;
@@ -68,7 +68,7 @@ class MkeyTable {
     /// Returns the PD of the key, or 0 when there is no such key.
     Number erase(uint32_t lkey);
     [[nodiscard]] size_t size() const { return used_; }
-    /// Whether some key leads to this byte of the host's memory.
+    /// Whether some key leads to this byte of host memory.
     [[nodiscard]] bool covers(const void* address) const {
         return std::ranges::any_of(
             entries_, [&](const auto& key) { return key && key->memory.contains(address); });
@@ -80,7 +80,7 @@ class MkeyTable {
             if (key) use(*key);
     }
 
-    /// The PD of a key; nothing when there is none.
+    /// The PD of a key; empty when there is none.
     [[nodiscard]] std::optional<Number> pd_of(uint32_t lkey) const {
         const Mkey* const key = find(lkey);
         return key ? std::optional(key->pd) : std::nullopt;
@@ -114,8 +114,8 @@ class MkeyTable {
         return true;
     }
 
-    /// The window around this address; of nothing when translate() would not come to one piece of
-    /// host memory there, or when the key is made of others.
+    /// The window around this address; an empty one when translate() would not yield a single piece
+    /// of host memory there, or when the key is indirect.
     [[nodiscard]] KeyWindow window(uint32_t lkey, Number pd, Access access,
                                    uint64_t address) const {
         const Mkey* const key = find(lkey);
@@ -147,7 +147,7 @@ class MkeyTable {
     template <class Piece>
     [[nodiscard, gnu::noinline]] static bool dump_or_fill(Access access, uint32_t bytes,
                                                           Piece& piece) {
-        // Pieces may be kept for longer than this call, and what is read must stay zero.
+        // Pieces may be kept for longer than this call, and must keep reading as zeros.
         constexpr uint32_t kPage = 4096;
         static const std::array<std::byte, kPage> kZeros{};
         static thread_local std::array<std::byte, kPage> nowhere;
@@ -159,7 +159,7 @@ class MkeyTable {
         }
         return true;
     }
-    /// To ask only.
+    /// For checks only.
     struct NoPiece {
         bool operator()(std::byte*, uint32_t) const { return true; }
     };

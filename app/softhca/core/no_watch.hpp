@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the data path tells of itself when nobody looks: nothing. It is compiled twice, with NoWatch
-// and with Watch (watch.hpp), for devices that have observers (Device::add_observer). So the way of
-// a packet is told by the very code that decides it, and costs nothing otherwise. Both are passed
-// by value; this one takes no register.
+// What the data path reports of itself when nobody watches: nothing. The data path is compiled
+// twice, with NoWatch and with Watch (watch.hpp), the latter for devices that have observers
+// (Device::add_observer). So a packet's path is reported by the very code that decides it, and
+// costs nothing otherwise. Both are passed by value; this one takes no register.
 #pragma once
 
 #include "app/softhca/core/types.hpp"

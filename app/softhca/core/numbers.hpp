@@ -9,12 +9,13 @@
 
 namespace softhca::core {
 
-/// 1 to `last`, given out in turn: what was given back is not given again until all others were.
+/// 1 to `last`, given out in turn: a number that was returned is not reused until all others have
+/// been.
 class Numbers {
   public:
     explicit Numbers(Number last) : last_(last) {}
 
-    /// Requires that one is free.
+    /// Requires a free number.
     [[nodiscard]] Number take() {
         do {
             latest_ = latest_ < last_ ? latest_ + 1 : 1;

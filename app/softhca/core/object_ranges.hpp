@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Objects that are made in ranges, with numbers that follow each other, and go together.
+// Objects that are created in ranges with consecutive numbers, and destroyed together.
 #pragma once
 
 #include "app/softhca/core/types.hpp"
@@ -20,7 +20,7 @@ template <class T> class ObjectRanges {
         Number first;
         Range& objects;
     };
-    /// So many, which is not 0, with the lowest numbers in a row that are free.
+    /// Adds this many (not 0), with the lowest consecutive free numbers.
     Added add(uint32_t count) {
         const auto gap =
             std::ranges::find_if(gaps_, [&](const auto& one) { return one.second >= count; });
@@ -30,12 +30,12 @@ template <class T> class ObjectRanges {
         size_ += count;
         return {first, ranges_.emplace(first, count).first->second};
     }
-    /// The range that begins with this number; null: none does.
+    /// The range that begins with this number; null if none does.
     [[nodiscard]] const Range* find_range(Number first) const {
         const auto found = ranges_.find(first);
         return found == ranges_.end() ? nullptr : &found->second;
     }
-    /// Requires that there is one.
+    /// The range must exist.
     void erase(Number first) {
         const auto found = ranges_.find(first);
         auto room = static_cast<uint32_t>(found->second.size());

@@ -9,7 +9,7 @@
 
 namespace softhca::core {
 
-/// Their addresses do not change.
+/// The objects' addresses do not change.
 template <class T> class ObjectTable {
   public:
     [[nodiscard]] T* find(Number number) const {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The device's objects, as plain state. Device (control) and the data path work on them, always
-// with the device locked. `users` counts the objects that refer to one: those keep it alive.
+// with the device locked. `users` counts the objects that refer to one and so keep it alive.
 #pragma once
 
 #include "app/softhca/core/cq.hpp"
@@ -25,13 +25,13 @@ struct Pd {
     uint32_t users = 0;
 };
 
-/// Drops of the RQs that are bound to it.
+/// Counts the drops of the RQs that are bound to it.
 struct QCounter {
     uint64_t out_of_buffer = 0;
 };
 
-/// What SQs and RQs have in common. Counters of ring positions run over 16 bits; the low bits are
-/// the place in the ring.
+/// What SQs and RQs have in common. Ring positions are 16-bit counters; the low bits are the place
+/// in the ring.
 struct Queue {
     DmaArea ring;
     uint16_t consumer = 0; ///< next entry to execute
@@ -51,13 +51,13 @@ struct Queue {
     /// On request, the next WQE or packet ends in this error.
     std::optional<CompletionError> injected;
 
-    /// Entries posted and not executed. After a wild doorbell more than the ring holds.
+    /// Entries posted and not executed. After a wild doorbell, more than the ring holds.
     [[nodiscard]] uint16_t pending() const { return static_cast<uint16_t>(producer - consumer); }
     [[nodiscard]] uint64_t entries() const { return uint64_t{mask} + 1; }
     [[nodiscard]] bool works_on(const void* address) const {
         return ring.contains(address) || doorbell.lies_at(address);
     }
-    /// Where in the ring the next entry to execute is, or one so many after it.
+    /// The place in the ring of the next entry to execute, or of one `ahead` entries after it.
     [[nodiscard]] uint64_t slot(uint32_t ahead = 0) const {
         return static_cast<uint16_t>((consumer + ahead) & mask);
     }
@@ -65,14 +65,14 @@ struct Queue {
 
 struct Rq;
 
-/// How far a packet has got that the wire had no room for.
+/// How far a packet has got for which the wire had no room.
 struct SendProgress {
     bool looped = false;       ///< it has had its loopback
-    uint32_t copies = 0;       ///< so many have left of those that rules make of it
+    uint32_t copies = 0;       ///< number of copies, of those that rules make of it, that have left
     uint64_t serial = 0;       ///< see FlowPath; 0: it was not tried yet
     std::vector<Color> colors; ///< as the meters on its way told them, see FlowPath
 
-    /// Something has left of it, or been received: its way stays what it is.
+    /// Part of the packet has left or been received: its path is fixed.
     [[nodiscard]] bool begun() const { return looped || copies != 0; }
     void clear() {
         looped = false;
@@ -82,8 +82,8 @@ struct SendProgress {
     }
 };
 
-/// Ring positions are units of the ring format (mlx5: WQEBBs). In both kinds of queue, fail() is
-/// for a queue that cannot go on when no CQE can say so.
+/// Ring positions are in units of the ring format (mlx5: WQEBBs). In both kinds of queue, fail() is
+/// for a queue that cannot go on when no CQE can report it.
 struct Sq : Queue {
     uint32_t sent = 0;      ///< packets of the WQE at `consumer` that left before the wire got busy
     SendProgress progress;  ///< of the packet after those, which waits for the wire
@@ -133,8 +133,8 @@ struct Rq : Queue {
     std::shared_ptr<Virtq> virtq;           ///< whose chains it fills; null: not a virtio queue
     std::vector<Rq*>* failed = nullptr;     ///< those in error of its device; null: it has none
 
-    /// An RQ takes the whole QP into error, whereas an SQ fails alone (state SQE). mlx5_ib warns of
-    /// a QP of which only the RQ is in error.
+    /// An RQ takes the whole QP into error, whereas an SQ fails alone (state SQE). mlx5_ib warns
+    /// about a QP of which only the RQ is in error.
     void enter_error() {
         if (failed && state != QueueState::error) failed->push_back(this);
         state = QueueState::error;
@@ -146,7 +146,7 @@ struct Rq : Queue {
     }
 };
 
-/// The queue that a hairpin queue names; none: nobody, or it is gone.
+/// The queue that a hairpin queue names; none: it names none, or the peer is gone.
 [[nodiscard]] inline HairpinEnd peer_of(const Sq& sq) {
     return sq.source ? sq.source->rq() : HairpinEnd{};
 }
@@ -167,7 +167,7 @@ struct Rqt {
     uint32_t users = 0;
 };
 
-/// Where packets that steering has picked go: one RQ, or a hash over several.
+/// The destination of packets that steering has matched: one RQ, or a hash over several.
 struct Tir {
     Number number = 0;
     Rq* rq = nullptr;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Those who look at packets on their way through a device.
+// Observers of packets on their way through a device.
 #pragma once
 
 #include "app/softhca/core/types.hpp"
@@ -10,7 +10,7 @@
 
 namespace softhca::core {
 
-/// One packet's way through the device, or that of a send request which failed.
+/// One packet's way through the device, or that of a failed send request.
 struct Passage {
     enum class Direction : uint8_t { received, sent };
     /// Something that happened to it.
@@ -34,7 +34,7 @@ class Observer {
     virtual ~Observer() = default;
     /// Whether Passage::steps are wanted. Does not change.
     [[nodiscard]] virtual bool wants_steps() const = 0;
-    /// The packet has come to its end.
+    /// The packet's way has ended.
     virtual void on_packet(const Passage& passage) = 0;
 };
 

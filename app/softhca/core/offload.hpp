@@ -21,7 +21,7 @@ struct HeaderBuffer {
     [[nodiscard]] std::byte* data() { return bytes.data() + kHeadroom; }
 };
 
-/// What a send request wants to have done to its frames.
+/// The offloads that a send request asks for.
 struct SendOffloads {
     /// Checksums to be computed: bits of `checksums`. L3 is IPv4's, L4 TCP's or UDP's.
     static constexpr uint8_t kL3Inner = 1u << 4, kL4Inner = 1u << 5, kL3 = 1u << 6, kL4 = 1u << 7,
@@ -38,9 +38,9 @@ struct SendOffloads {
 /// Applies the offloads: the frame's first bytes move into `header`, which becomes its first piece.
 void apply_offloads(Gather& frame, HeaderBuffer& header, const SendOffloads& offloads);
 
-/// The headers of a TSO request, which apply_offloads() completes in each segment. Nothing when
-/// they are not those of a TCP packet, plain or in a tunnel, from the first to the last byte. Their
-/// IP lengths may speak of the whole message, or of nothing.
+/// The headers of a TSO request, which apply_offloads() completes in each segment. Empty unless
+/// they are exactly those of a TCP packet, plain or in a tunnel. Their IP lengths may be those of
+/// the whole message, or meaningless.
 [[nodiscard]] std::optional<net::TsoHeader> tso_header(std::span<const std::byte> header);
 
 } // namespace softhca::core

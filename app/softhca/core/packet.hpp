@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// One packet: its bytes, its headers, what steering and checksum verification make of it.
+// One packet: its bytes, its headers, and the results of steering and checksum verification.
 #pragma once
 
 #include "app/softhca/core/flow_key.hpp"
@@ -26,10 +26,10 @@ struct ChecksumVerdict {
            net::load_be<uint16_t>(head + headers.l4 + 6) == 0;
 }
 
-/// Bytes, and where the headers are among them. Valid as long as the pieces.
+/// Bytes, and the positions of the headers among them. Valid as long as the pieces are.
 class Frame {
   public:
-    /// Of one piece, whose headers are known, and whether they are right, too (null: not yet).
+    /// One piece with known headers and, unless null, a known verdict on them.
     Frame(const iovec& whole, const net::Headers& headers, const ChecksumVerdict* verdict)
         : verdict_(verdict), pieces_(&whole, 1), bytes_(static_cast<uint32_t>(whole.iov_len)),
           head_bytes_(bytes_), head_(static_cast<const std::byte*>(whole.iov_base)),
@@ -43,14 +43,14 @@ class Frame {
     /// The contiguous beginning of the frame: all of it or at least kParseBytes.
     [[nodiscard]] const std::byte* head() const { return head_; }
     [[nodiscard]] const net::Headers& headers() const { return headers_; }
-    /// Of what a tunnel carries; requires headers().inner != 0.
+    /// Headers of the tunnel's payload; requires headers().inner != 0.
     [[nodiscard]] net::Headers inner_headers() const;
 
-    /// Verifies what `headers` (the packet's own or its inner ones) describe.
+    /// Verifies what `headers` (the packet's outer or inner ones) describe.
     [[nodiscard]] ChecksumVerdict verify(const net::Headers& headers) const;
 
   protected:
-    /// The derived class says where the headers are.
+    /// The derived class sets the header positions.
     Frame(std::span<const iovec> pieces, uint32_t bytes);
     [[nodiscard]] std::span<const std::byte> view() const { return {head_, head_bytes_}; }
 
@@ -62,8 +62,8 @@ class Frame {
     net::Headers headers_;
 };
 
-/// As Frame::verify(), of a packet of one piece with plain headers (FlowShape), `ip_bytes` bytes of
-/// which begin at `ip`.
+/// Like Frame::verify(), for a packet of one piece with plain headers (FlowShape), whose IP packet
+/// of `ip_bytes` bytes begins at `ip`.
 template <bool kIpv6, bool kTcp>
 [[nodiscard, gnu::always_inline]] inline ChecksumVerdict verify_plain(const std::byte* ip,
                                                                       uint32_t ip_bytes) {
@@ -79,7 +79,7 @@ template <bool kIpv6, bool kTcp>
     const uint64_t pseudo =
         net::add_sums(addresses, net::to_be(static_cast<uint16_t>(covered + kProto))); // below 2^16
     uint64_t all = net::add_sums(header, packet);
-    if (!kTcp && covered != l4_bytes) { // UDP that is shorter than the packet
+    if (!kTcp && covered != l4_bytes) { // the UDP length is shorter than the packet
         const uint64_t rest = net::sum_bytes(l4 + covered, l4_bytes - covered);
         all = net::add_sums(all, covered & 1 ? net::byteswap(net::fold_sum(rest)) : rest);
     }
@@ -91,19 +91,19 @@ template <bool kIpv6, bool kTcp>
             .l3_sum = net::to_be(net::fold_sum(all))};
 }
 
-/// A frame with all that rules may match. Parses on construction.
+/// A frame with everything that rules may match. Parses on construction.
 class Packet final : public Frame {
   public:
-    /// The frame has at least an Ethernet header.
+    /// The frame must have at least an Ethernet header.
     Packet(std::span<const iovec> pieces, uint32_t bytes, const MetaKey& meta = {});
 
     /// Without the integrity of its layers.
     [[nodiscard]] const FlowKey& key() const { return key_; }
-    /// With it, which takes reading the whole packet.
+    /// With it, which requires reading the whole packet.
     [[nodiscard]] const FlowKey& verified_key() const;
-    /// Whether somebody wanted to know it.
+    /// Whether verified_key() was called.
     [[nodiscard]] bool is_verified() const { return verified_; }
-    /// Of any tunnel that rules look into; headers().inner knows those of offloads only.
+    /// For any tunnel that rules look into; headers().inner covers only those of offloads.
     [[nodiscard]] Inner inner() const { return inner_; }
 
   private:
