@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The bodies of Placer that are about LRO, for the file that instantiates it for a ring format.
+// The members of Placer that implement LRO, for the file that instantiates it for a ring format.
 #pragma once
 
 #include "app/softhca/core/place_impl.hpp"
 
 namespace softhca::core {
 
-/// The buffers of a request without what is taken of them.
+/// The buffers of a request after the part that is already used.
 template <class Buffers> class BuffersBehind {
   public:
     BuffersBehind(Buffers buffers, uint32_t taken) : buffers_(buffers), taken_(taken) {}
@@ -65,7 +65,7 @@ void Placer<R, W>::begin_session(const LroAttr& lro, const Target& target, const
     watch_.coalesced(rq);
 }
 
-/// What a packet may have that begins with the request, or with the next stride of it.
+/// The maximum size of a packet that begins with the request, or with its next stride.
 template <Rings R, class W> uint32_t Placer<R, W>::room_of_request(const Rq& rq) const {
     uint64_t room = 0;
     if (rq.striding) {
@@ -141,7 +141,7 @@ template <Rings R, class W> size_t Placer<R, W>::end_due_sessions() {
     return count;
 }
 
-/// A packet may end the session, and must find room after it then.
+/// A packet may end the session, and must then find room after it.
 template <Rings R, class W> bool Placer<R, W>::has_room_behind_session(Rq& rq, uint32_t bytes) {
     if (rq.striding && rq.next_stride + strides_for(rq, rq.lro->bytes()) + strides_for(rq, bytes) <=
                            1u << rq.strides.log_strides)

@@ -16,13 +16,13 @@ namespace {
 
 enum class Style : uint8_t { number, hex, mac, address };
 
-/// Where a field stands in its struct.
+/// The position of a field in its struct.
 struct Field {
     const char* name;
     size_t offset;
     size_t bytes;
     Style style = Style::number;
-    uint8_t bits = 0; ///< that it has, if they are fewer than those of the bytes
+    uint8_t bits = 0; ///< its width, if less than that of the bytes
 };
 
 #define FIELD(type, name, ...)                                                                     \
@@ -89,7 +89,7 @@ constexpr Field kMeta[] = {
 
 using Bytes = std::span<const uint8_t>;
 
-/// A field's place in a key.
+/// The bytes of a field in a key.
 Bytes bytes_of(const FlowKey& key, size_t offset, size_t bytes) {
     return Bytes(reinterpret_cast<const uint8_t*>(&key), sizeof key).subspan(offset, bytes);
 }
@@ -113,7 +113,7 @@ std::string address(Bytes bytes) {
     return text.data();
 }
 
-/// Length of a mask that is a prefix, or nothing.
+/// Length of a mask that is a prefix, or empty.
 std::optional<int> prefix_length(Bytes mask) {
     int length = 0;
     for (const uint8_t byte : mask)
@@ -127,7 +127,7 @@ std::optional<int> prefix_length(Bytes mask) {
     return length;
 }
 
-/// `ip_version`: 0 if not known, which short ones are IPv4 then.
+/// `ip_version`: 0 if not known; short addresses count as IPv4 then.
 std::string masked_address(Bytes value, Bytes mask, uint8_t ip_version) {
     constexpr size_t kBefore = 12; // of an IPv4 address
     const bool is_short = all(value.first(kBefore), 0) && all(mask.first(kBefore), 0);
@@ -226,7 +226,7 @@ FieldTexts describe_fields(const FlowKey& value, const FlowKey& mask) {
     return texts.take();
 }
 
-/// Of one layer, whose integrity is known.
+/// For one layer, whose integrity is known.
 static void add_wrong(const LayerKey& layer, const char* where, std::vector<std::string>& wrong) {
     const auto is_sound = [&](uint8_t what) { return (layer.integrity & what) != 0; };
     if (layer.ip_version == 0) return;

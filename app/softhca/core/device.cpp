@@ -36,13 +36,13 @@ template <class Q>
 void change_state(const Device::State& device, Q& queue, QueueState state,
                   std::vector<Q*>& active) {
     if (state == QueueState::reset) {
-        // A doorbell that is not there any more needs no zero.
+        // A doorbell record that is gone needs no zero.
         std::ignore = run_guarded(device, [&] { rewind(queue); });
         std::erase(active, &queue);
         queue.broken = false;
     } else if (!queue.broken && std::ranges::find(active, &queue) == active.end()) {
-        // It leaves reset, as a rule; or it is an SQ that failed there with its RQ, or a hairpin SQ
-        // that waited to be told.
+        // Normally the queue leaves reset here; otherwise it is an SQ that failed there with its
+        // RQ, or a hairpin SQ that waited to be woken.
         active.push_back(&queue);
     }
     queue.state = state;
@@ -376,7 +376,7 @@ Outcome<void> Device::destroy_rqt(Number rqt) {
 
 namespace {
 
-/// Fills in a TIR; what it refers to counts it as a user.
+/// Fills in a TIR; the objects that it refers to count it as a user.
 Outcome<void> connect_tir(Device::State& state, Tir& tir, const TirAttr& attr) {
     if ((attr.rqn != 0) == (attr.rqt != 0)) return refuse(Status::bad_parameter);
     Rq* const rq = state.rqs.find(attr.rqn);

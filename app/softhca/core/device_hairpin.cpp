@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Hairpin queues: made, and paired with each other.
+// Hairpin queues: creation and pairing.
 #include "app/softhca/core/device_state.hpp"
 
 #include <algorithm>
@@ -14,7 +14,7 @@ bool is_valid(const HairpinSize& size) {
            size.log_packets <= Limits::kLogMaxHairpinPackets;
 }
 
-/// A queue that nobody rings, if there may be one more.
+/// A queue without a doorbell, if there may be one more.
 template <class Q>
 Outcome<std::unique_ptr<Q>> make_hairpin(Device::State& state, const ObjectTable<Q>& queues,
                                          uint8_t log_most, const HairpinAttr& attr) {
@@ -119,7 +119,7 @@ size_t Device::State::send_hairpins(size_t budget) {
             i++;
             continue;
         }
-        // A packet that has come since then has woken it: it is in hairpin_wakes by now.
+        // A packet that has arrived since then has woken it: it is in hairpin_wakes by now.
         sq.rest = Sq::Rest::until_rung;
         active_hairpins[i] = active_hairpins.back();
         active_hairpins.pop_back();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Control calls about the device's own memory, and what goes with entries there. Each takes the
+// Control calls about the device's own memory, and the objects that its entries use. Each takes the
 // device lock.
 #include "app/softhca/core/device_state.hpp"
 

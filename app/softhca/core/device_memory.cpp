@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Memory keys, and what becomes of objects whose memory the program has taken away.
+// Memory keys, and what happens to objects whose memory the program has unmapped.
 #include "app/softhca/core/device_state.hpp"
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 namespace softhca::core {
 namespace {
 
-/// Bytes that the key's memory or parts have.
+/// Total size of the key's memory or parts.
 uint64_t room_of(const MkeyAttr& attr) {
     return std::accumulate(attr.parts.begin(), attr.parts.end(), attr.memory.length(),
                            [](uint64_t sum, const KeyPart& part) { return sum + part.bytes; });
@@ -63,7 +63,7 @@ bool Device::State::covers(const void* address) const {
            std::ranges::any_of(cqs, works_on) || mkeys.covers(address);
 }
 
-/// A queue without its ring is looked at no more until it is reset.
+/// A queue without its ring is left alone until it is reset.
 template <class Q> bool Device::State::break_queues(std::vector<Q*>& active, const void* address) {
     bool any = false;
     std::erase_if(active, [&](Q* queue) {

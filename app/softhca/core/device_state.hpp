@@ -178,7 +178,7 @@ struct Device::State final : GuardedMemory, wire::Recipient {
     [[nodiscard]] bool end_chain(Sq& sq);
     /// Reports events of virtio queues, as far as their RQs have WQEs for them.
     void tell_of_used_chains();
-    /// The SQ is no longer a peer of any RQ; the packets it holds are lost.
+    /// The queue is nobody's peer any more; packets that it holds are lost.
     void leave_peer(Sq& sq);
     void leave_peer(const Rq& rq);
     [[nodiscard]] HairpinEnd end_of(Number queue) const { return {name, queue}; }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Virtio queues: made, started and stopped. To steering they are RQs, to rules for what is sent
+// Virtio queues: created, started and stopped. To steering they are RQs, to rules for sent packets
 // they are SQs.
 #include "app/softhca/core/device_state.hpp"
 
@@ -9,9 +9,9 @@
 namespace softhca::core {
 namespace {
 
-constexpr size_t kChainsOfQueue = kChainsOfRound / 8; ///< that one may have of a round
+constexpr size_t kChainsOfQueue = kChainsOfRound / 8; ///< share of a round that one queue may have
 
-/// As the specification wants the parts of a ring to be.
+/// Alignment that the specification requires of the parts of a ring.
 bool is_aligned(const VirtqAttr& attr) {
     return attr.descriptors % 16 == 0 && attr.available % 2 == 0 && attr.used % 4 == 0;
 }

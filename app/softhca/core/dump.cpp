@@ -11,7 +11,7 @@ namespace {
 
 using nlohmann::json;
 
-/// Of each ring so many of the oldest requests are shown.
+/// Number of oldest requests shown for each ring.
 constexpr size_t kPostedShown = 4;
 
 json number_or_null(Number number) { return number != 0 ? json(number) : json(); }
@@ -90,7 +90,7 @@ json row_of(const Queue& queue) {
             {"user_index", queue.user_index}};
 }
 
-/// What a hairpin queue may hold, and whom it names.
+/// What a hairpin queue may hold, and the peer that it names.
 void add_hairpin(json& row, const HairpinSize& size, const HairpinEnd& peer) {
     row.update({{"hairpin_packets", 1u << size.log_packets},
                 {"hairpin_bytes", 1u << size.log_bytes},
@@ -302,14 +302,14 @@ void add_flow_objects(const FlowTables& all, json& device) {
     device["samplers"] = std::move(samplers);
 }
 
-/// Tokens a second and tokens.
+/// Tokens per second, and tokens.
 json row_of(const BucketAttr& bucket, uint32_t tokens) {
     return fmt::format("{}/s, {} of {}",
                        (uint64_t{bucket.rate_mantissa} * 1'000'000'000) >> bucket.rate_exponent,
                        tokens, uint64_t{bucket.size_mantissa} << bucket.size_exponent);
 }
 
-/// Those that somebody has written.
+/// Those that have been written.
 json rows_of(const Meters& all) {
     json rows = json::array();
     for (const auto& [first, range] : all.ranges())
@@ -342,7 +342,7 @@ json rows_of(const ste::Definers& all) {
     return rows;
 }
 
-/// Those that somebody has written.
+/// Those that have been written.
 json rows_of(const EditArguments& all) {
     json rows = json::array();
     for (const auto& [first, range] : all.ranges())

@@ -21,8 +21,9 @@ namespace softhca::core {
 namespace {
 
 /// How an idle device thread spends its time: it spins, if it may, then sleeps for longer and
-/// longer. It never yields: that would give the CPU away for the whole time slice of whoever waits
-/// for it, be it the program that waits for us, whereas a short sleep ends when it should.
+/// longer. It never yields: that would give the CPU away for a whole time slice of whichever thread
+/// waits for it, possibly the program that waits for the device, whereas a short sleep ends when it
+/// should.
 class Idler {
   public:
     explicit Idler(bool may_spin) : spins_(may_spin ? 20000 : 50) {}
@@ -40,7 +41,7 @@ class Idler {
         if (!rested_) {
             __builtin_ia32_pause();
         } else {
-            // Doorbells live in memory, which cannot wake anybody: sleeps must stay short.
+            // Doorbells are in memory, which cannot wake a thread: sleeps must stay short.
             const uint64_t doubled = (idle_ - spins_) / kSleepsPerStep;
             sleep(std::min(kMinSleepNs << std::min<uint64_t>(doubled, 8), kMaxSleepNs));
         }
@@ -53,8 +54,9 @@ class Idler {
 
     void sleep(uint64_t ns) {
         const timespec time{0, static_cast<long>(ns)};
-        // What was ready the last time and led to no work (a TAP that is gone, a device that is
-        // dead) would be ready again at once, and what could not be waited for fail again.
+        // A descriptor that was ready last time and led to no work (a TAP that is gone, a device
+        // that is dead) would be ready again at once, and one that could not be waited for would
+        // fail again.
         if (wait_.empty() || std::exchange(was_ready_, false))
             nanosleep(&time, nullptr);
         else
@@ -85,16 +87,16 @@ std::vector<int> all_cpus() {
     return cpus;
 }
 
-/// Spinning is for threads with a CPU of their own. The program has at least one that polls, and
-/// the machine has something to do besides: with fewer CPUs than that, device threads give way.
+/// Spinning is for threads with a CPU of their own. The program has at least one polling thread,
+/// and the machine has other work: with fewer CPUs than that, device threads give way.
 bool may_spin(const EngineConfig& config) { return config.available.size() > config.threads + 1; }
 
 /// A device thread. It takes over new devices between two rounds.
 class Worker {
   public:
     Worker(unsigned index, const EngineConfig& config) : index_(index), config_(config) {
-        // Signals are the program's: device threads are born with all of them blocked, but for
-        // those by which they learn that memory is gone (see memory_guard.hpp).
+        // Signals belong to the program: device threads start with all of them blocked, except
+        // those that report missing memory (see memory_guard.hpp).
         sigset_t all, before;
         sigfillset(&all);
         sigdelset(&all, SIGSEGV);

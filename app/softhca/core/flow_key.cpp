@@ -17,7 +17,7 @@ constexpr uint32_t kMplsBytes = 4, kMostLabels = 8;
 
 bool is_mpls(uint16_t type) { return type == kEtherMpls || type == kEtherMplsMulticast; }
 
-/// A header somewhere in the frame; reading beyond what is there is the caller's to avoid.
+/// A header somewhere in the frame; the caller must not read beyond its end.
 struct Bytes {
     std::span<const std::byte> head;
     [[nodiscard]] bool fits(uint32_t at, uint32_t bytes) const {
@@ -28,7 +28,7 @@ struct Bytes {
     [[nodiscard]] uint32_t u32(uint32_t at) const { return net::load_be<uint32_t>(&head[at]); }
 };
 
-/// IP packets after headers that do not name their version.
+/// IP packets after headers that do not state the version.
 Inner ip_at(const Bytes& frame, uint32_t at) {
     if (!frame.fits(at, 1)) return {};
     switch (frame.u8(at) >> 4) {
@@ -162,7 +162,7 @@ Inner extract_mpls(const Bytes& frame, uint32_t at, TunnelKey& key) {
     return skip_labels(frame, at);
 }
 
-/// Beside VXLAN, which net::parse() finds.
+/// In addition to VXLAN, which net::parse() finds.
 struct UdpTunnel {
     uint16_t port;
     Inner (*extract)(const Bytes& frame, uint32_t at, TunnelKey& key);
@@ -175,7 +175,7 @@ const UdpTunnel* find_udp_tunnel(uint16_t port) {
     return found == std::end(kUdpTunnels) ? nullptr : found;
 }
 
-/// What follows the IP header in a packet that is no later fragment.
+/// What follows the IP header, unless the packet is a later fragment.
 Inner extract_behind_ip(const net::Headers& headers, const Bytes& frame, TunnelKey& key) {
     const uint32_t at = headers.l3_end;
     switch (headers.ip_proto) {

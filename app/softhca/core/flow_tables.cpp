@@ -11,10 +11,11 @@
 namespace softhca::core {
 namespace {
 
-/// A packet that is copied to many tables, which copy it again, must not keep the device for ever.
+/// A packet that is copied to many tables, which copy it again, must not keep the device busy for
+/// ever.
 constexpr uint32_t kMaxVisits = 128;
 
-/// Of groups, which have no other limit, and all else: so that there is always one left.
+/// Limit on groups, which have no other, and everything else, so that a number is always left.
 constexpr size_t kMostNumbers = 1u << 22;
 
 /// Whether packets may go from one table to the other.
@@ -127,7 +128,7 @@ Outcome<void> FlowTables::destroy_group(Number number, Number group) {
     return {};
 }
 
-/// The first of the entries that match what the rule matches.
+/// The first of the entries that match the same as the rule.
 static FlowEntry& entry_of(const FlowGroup& group, const Rule& rule) {
     return *group.entries.at(static_cast<const FlowEntry*>(rule.entry)->index);
 }
@@ -183,7 +184,7 @@ Outcome<void> FlowTables::set_entry(Number number, uint32_t index, const FlowEnt
     return {};
 }
 
-/// Takes out the entry at this index, if there is one.
+/// Removes the entry at this index, if there is one.
 void FlowTables::release(FlowGroup& group, uint32_t index) {
     const auto found = group.entries.find(index);
     if (found == group.entries.end()) return;
@@ -325,7 +326,7 @@ Outcome<Rewrite> FlowTables::find_rewrite(const RewriteAttr& attr, bool sends) c
 
 // ---------------------------------------------------------------- packets
 
-/// The packet's registers, with the colors that the rule's meters tell.
+/// The packet's registers, including the colors that the rule's meters determine.
 template <class W>
 static MetaKey run_meters(const FlowActions& rule, const Packet& packet, FlowPath& path, W watch) {
     MetaKey meta = packet.key().meta;
@@ -376,7 +377,7 @@ void FlowTables::sample(Sampler& sampler, const Packet& packet, uint32_t tag, Fl
 template void FlowTables::sample(Sampler&, const Packet&, uint32_t, FlowPath&, NoWatch);
 template void FlowTables::sample(Sampler&, const Packet&, uint32_t, FlowPath&, Watch);
 
-/// Recursion is as deep as there are levels at most, or where entries or samplers know none,
+/// Recursion is at most as deep as there are levels or, where entries or samplers have none,
 /// visits.
 template <class W>
 void FlowTables::visit(const FlowTable& start, const Packet& packet, uint32_t tag, FlowPath& path,

@@ -8,7 +8,7 @@
 namespace softhca::core {
 namespace {
 
-/// The first gap for so many bytes, as an offset that is a multiple of that.
+/// The first gap of this size, as an offset that is a multiple of the size.
 uint64_t find_gap(const std::map<uint64_t, uint64_t>& allocated, uint64_t bytes) {
     uint64_t offset = 0;
     for (const auto& [used, used_bytes] : allocated) {
@@ -18,7 +18,7 @@ uint64_t find_gap(const std::map<uint64_t, uint64_t>& allocated, uint64_t bytes)
     return offset;
 }
 
-/// And a power of two of them.
+/// Also requires a power of two of them.
 bool are_whole_blocks(uint64_t bytes) {
     return std::has_single_bit(bytes) && bytes >> kLogIcmBlock != 0;
 }

@@ -24,7 +24,7 @@ bool is_plain_ip(const net::Headers& headers) {
     return headers.l4 == headers.l3 + (headers.ip_version == 4 ? 20 : 40);
 }
 
-/// No TCP options, or time stamps as RFC 7323 (appendix A) lays them out.
+/// No TCP options, or timestamps as RFC 7323 (appendix A) lays them out.
 bool has_known_options(const net::Headers& headers, const std::byte* head) {
     constexpr uint32_t kTimeStampBytes = 12, kNopNopTimeStamp = 0x0101080a;
     const uint32_t bytes = headers.payload - headers.l4 - kTcpBytes;
@@ -94,7 +94,7 @@ void LroSession::add(const Packet& packet, uint64_t now) {
     take(packet, now);
 }
 
-/// What is as the last segment says, and what adds up.
+/// Values taken from the last segment, and sums.
 void LroSession::take(const Packet& packet, uint64_t now) {
     const net::Headers& headers = packet.headers();
     const std::byte* const tcp = packet.head() + headers.l4;

@@ -5,8 +5,8 @@ namespace softhca::core {
 
 uint32_t MkeyTable::insert(MkeyAttr attr) {
     constexpr uint32_t kFirst = 2;
-    // Parts are found by where they end: keys of many keys of many parts would keep the device for
-    // seconds otherwise.
+    // Parts are found by their ends: otherwise keys of many keys of many parts would keep the
+    // device busy for seconds.
     std::erase_if(attr.parts, [](const KeyPart& part) { return part.bytes == 0; });
     std::vector<uint64_t> part_ends;
     part_ends.reserve(attr.parts.size());
@@ -15,7 +15,7 @@ uint32_t MkeyTable::insert(MkeyAttr attr) {
     for (uint32_t tried = kFirst; tried < kEntries; tried++) {
         const uint32_t index = next_;
         next_ = next_ + 1 < kEntries ? next_ + 1 : kFirst;
-        if (next_ == kFirst) variant_++; // the indices come round: give them new keys
+        if (next_ == kFirst) variant_++; // the indices wrap around: give them new keys
         if (entries_[index]) continue;
         const uint32_t lkey = index << 8 | attr.variant.value_or(variant_);
         entries_[index] = std::make_unique<Mkey>(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Observers come and go. The data path keeps nothing between two rounds, so that another one can
+// Adding and removing observers. The data path keeps nothing between two rounds, so another one can
 // take its place.
 #include "app/softhca/core/device_state.hpp"
 

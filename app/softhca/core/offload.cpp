@@ -50,7 +50,8 @@ std::byte* insert_vlan(std::byte* head, const SendOffloads& offloads) {
 } // namespace
 
 void apply_offloads(Gather& frame, HeaderBuffer& header, const SendOffloads& offloads) {
-    // All of the first kParseBytes move, so that every header that parse() finds may be changed.
+    // All of the first kParseBytes are moved, so that every header that parse() finds may be
+    // changed.
     uint32_t bytes = std::min(frame.length(), net::kParseBytes);
     std::byte* head = header.data();
     frame.pop_front(head, bytes);

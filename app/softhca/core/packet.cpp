@@ -14,8 +14,8 @@ Frame::Frame(std::span<const iovec> pieces, uint32_t bytes)
                            std::min(bytes, net::kParseBytes))),
       head_(static_cast<const std::byte*>(pieces.front().iov_base)) {}
 
-// key_ is built in place: copying structs of freshly written small fields with wide
-// loads stalls the CPU's store forwarding.
+// key_ is built in place: copying structs of freshly written small fields with wide loads causes
+// store-forwarding stalls.
 Packet::Packet(std::span<const iovec> pieces, uint32_t bytes, const MetaKey& meta)
     : Frame(pieces, bytes) {
     if (pieces.front().iov_len != head_bytes_) {
@@ -43,7 +43,8 @@ const FlowKey& Packet::verified_key() const {
     return key_;
 }
 
-/// L3 and L4 are sound by their lengths alone, checksums are apart; the source is that of verify().
+/// Soundness of L3 and L4 depends only on lengths, checksums are separate; the source is that of
+/// verify().
 uint8_t Packet::integrity_of(const net::Headers& headers) const {
     if (headers.ip_version == 0 || !headers.length_ok) return 0;
     const ChecksumVerdict verdict = verify(headers);
@@ -55,10 +56,10 @@ uint8_t Packet::integrity_of(const net::Headers& headers) const {
     return sound;
 }
 
-// Lengths as devices take them (NVIDIA, MLNX_DPDK 22.11 LTS, "Steering by Integrity Check Flags"):
-// L3 is sound when its length does not exceed the packet's, so is UDP's; what follows (RFC
-// 9868) does no harm. Nothing says that they look for other addresses than the IP header's. A bit
-// that is not set means that "the checksum validation cannot be done or fails" (NVIDIA,
+// Lengths are judged as devices do (NVIDIA, MLNX_DPDK 22.11 LTS, "Steering by Integrity Check
+// Flags"): L3 is sound when its length does not exceed the packet's, and so is UDP; trailing bytes
+// (RFC 9868) do no harm. Nothing says that devices look for other addresses than the IP header's. A
+// bit that is not set means that "the checksum validation cannot be done or fails" (NVIDIA,
 // MLNX_OFED 5.4, "Checksum Offload").
 ChecksumVerdict Frame::verify(const net::Headers& headers) const {
     if (verdict_ && &headers == &headers_) return *verdict_;
@@ -72,8 +73,8 @@ ChecksumVerdict Frame::verify(const net::Headers& headers) const {
     l3.add(head_ + headers.l3, l3_header);
     verdict.l3_ok = headers.ip_version == 6 || l3.fold() == 0xffff;
 
-    uint32_t at = headers.l3 + l3_header;               // what is not summed yet
-    const uint32_t end = headers.l3 + headers.ip_bytes; // padding after it is no part of L3
+    uint32_t at = headers.l3 + l3_header;               // start of what is not summed yet
+    const uint32_t end = headers.l3 + headers.ip_bytes; // padding after it is not part of L3
     const uint32_t covered =
         headers.l4 != 0 && !headers.fragment ? net::l4_bytes(headers, head_) : 0;
     if (covered != 0) {

@@ -23,8 +23,8 @@ constexpr uint8_t k100GLanes = 0x3f;      // 100GBASE-CR1, 200GBASE-CR2 or 400GB
 constexpr uint8_t k1000BaseCx = 0x04, k40GBaseCr4 = 0x08, kExtended = 0x80;
 
 using enum PlugKind;
-/// All can be read by SFF-8636 or SFF-8472, which any driver knows: plugs of copper cables for 200
-/// and 400 Gbit/s come with that as well as with CMIS.
+/// All can be read by SFF-8636 or SFF-8472, which every driver supports: plugs of copper cables for
+/// 200 and 400 Gbit/s come with that as well as with CMIS.
 constexpr std::array kPlugs{
     Plug{1000, "1G-CX", sfp, kSfp, k1000BaseCx, 0, 1, 1250},
     Plug{10000, "10G-CR", sfp, kSfp, 0, 0, 1, 10313},
@@ -41,7 +41,7 @@ void put_text(Memory& memory, size_t at, size_t length, std::string_view text) {
     text.copy(reinterpret_cast<char*>(memory.data()) + at, length);
 }
 
-/// The low byte of the sum of [first, at), as both specifications have it.
+/// The low byte of the sum of [first, at), as both specifications require.
 void put_checksum(Memory& memory, size_t first, size_t at) {
     memory[at] = std::accumulate(memory.begin() + static_cast<ptrdiff_t>(first),
                                  memory.begin() + static_cast<ptrdiff_t>(at), uint8_t{0});
@@ -51,8 +51,8 @@ uint8_t rounded(uint32_t mbaud, uint32_t unit) {
     return static_cast<uint8_t>((mbaud + unit / 2) / unit);
 }
 
-/// A lane's baud rate is told in units of 100 MBd, or where it is too high for that, elsewhere in
-/// units of 250 MBd.
+/// A lane's baud rate is given in units of 100 MBd or, where it is too high for that, at
+/// `elsewhere` in units of 250 MBd.
 void put_baud_rate(Memory& memory, uint32_t mbaud, size_t at, size_t elsewhere) {
     constexpr uint8_t kElsewhere = 0xff;
     const bool fits = mbaud < kElsewhere * 100;
@@ -86,7 +86,7 @@ Memory qsfp_memory(const Plug& plug, std::string_view serial) {
 Memory sfp_memory(const Plug& plug, std::string_view serial) {
     Memory memory{};
     memory[0] = plug.identifier;
-    memory[1] = 0x04; // known by this two-wire interface alone
+    memory[1] = 0x04; // identified by this two-wire interface alone
     memory[2] = kCannotSeparate;
     memory[6] = plug.compliance;
     memory[8] = 0x04; // passive cable

@@ -17,13 +17,14 @@
 
 namespace softhca::core {
 
-/// What rules have written on a packet.
+/// What rules have set on a packet.
 struct Labels {
     uint32_t tag = 0;
     uint32_t metadata = 0; ///< reg_b
 };
 
-// For how many packets lines are claimed ahead: not many more lines at once than a CPU can ask for.
+// For how many packets cache lines are prefetched ahead: not many more lines at once than a CPU can
+// have in flight.
 inline constexpr uint32_t kFewBytes = 256, kAheadOfFew = 16, kAheadOfMany = 2;
 
 /// Used by the device thread with the device locked.
@@ -33,10 +34,10 @@ template <Rings R, class W> class Placer {
         : mkeys_(parts.mkeys), sessions_(parts.lro_sessions), port_(parts.port),
           control_calls_(parts.control_calls), watch_(watch) {}
 
-    /// Whether the queue has a request for a packet of this many bytes. A striding one whose rest
-    /// is too short is closed by this.
+    /// Whether the queue has a request for a packet of this many bytes. If the rest of a striding
+    /// request is too short, this closes it.
     [[nodiscard]] bool has_room(Rq& rq, uint32_t bytes);
-    /// Likewise, of one that is not striding.
+    /// Likewise, for a queue that is not striding.
     [[nodiscard]] bool has_request(Rq& rq, uint32_t bytes) {
         if (!rq.posted.knows(rq.counters.wqes + kAheadOfFew, control_calls_)) look_ahead(rq, bytes);
         return rq.pending() != 0;
@@ -54,31 +55,32 @@ template <Rings R, class W> class Placer {
         placing_ = nullptr;
     }
 
-    /// Delivers the first of these frames, of one piece each and of the flows `found`, all of which
-    /// go to this queue: those that it takes as they are, at once. Returns how many; none: the next
-    /// one goes the way of other frames.
+    /// Delivers the first of these frames, each of one piece and of the flows `found`, all of which
+    /// go to this queue: those that it takes unchanged, in one go. Returns how many; 0: the next
+    /// one takes the general path.
     [[nodiscard]] size_t place_plain(Rq& rq, std::span<const iovec> frames,
                                      const typename FlowCache<R>::Found* found);
-    /// Counts what place_plain() has delivered, also when it was left by a fault. Returns how many
-    /// frames.
+    /// Counts what place_plain() has delivered, also when a fault interrupted it. Returns the
+    /// number of frames.
     size_t end_run();
 
-    /// As place(), or has it join those before it.
+    /// Like place(), or appends the frame to the session of those before it.
     void coalesce(const LroAttr& lro, const Target& target, const Packet& packet,
                   const Labels& labels) {
         placing_ = target.rq;
         put_or_join(lro, target, packet, labels);
         placing_ = nullptr;
     }
-    /// Completes LRO sessions whose time is over. Returns how many there were, due or not: somebody
-    /// has to come again.
+    /// Completes LRO sessions whose time is over. Returns how many there were, due or not: if any,
+    /// this must be called again.
     size_t end_due_sessions();
 
-    /// A packet is being put into an RQ: after place() was left by a fault (see MemoryGuard).
+    /// Whether a packet is being put into an RQ, for use after a fault interrupted place() (see
+    /// MemoryGuard).
     [[nodiscard]] bool is_placing() const { return placing_ != nullptr; }
     /// The request of that packet ends in a protection error.
     void fail_for_memory();
-    /// That packet is lost, and the queue has been told.
+    /// That packet is lost, and the queue has been notified.
     void abandon();
 
     /// See DataPath::receive_message().
@@ -92,9 +94,9 @@ template <Rings R, class W> class Placer {
     void begin_round() { chains_ = 0; }
 
   private:
-    /// How the queue wants a frame. Small, so that it travels in registers: structs that are
-    /// written to memory and read back at once would wait for stores before them, which go to lines
-    /// that the program's CPU has.
+    /// How the queue wants a frame. Small, so that it is passed in registers: structs that are
+    /// written to memory and read back at once would wait for earlier stores, which go to lines
+    /// that the program's CPU owns.
     struct Cut {
         uint32_t bytes = 0;
         bool vlan_stripped = false;
@@ -110,16 +112,17 @@ template <Rings R, class W> class Placer {
     void end_session(Rq& rq);
     [[nodiscard]] bool has_room_behind_session(Rq& rq, uint32_t bytes);
     [[nodiscard]] uint32_t room_of_request(const Rq& rq) const;
-    /// Puts the packet into memory; nothing when it is lost.
+    /// Puts the packet into memory; empty when it is lost.
     [[nodiscard]] std::optional<Cut> store(Rq& rq, const Frame& frame, const Labels& labels);
-    /// Finds out where packets of the next requests go.
+    /// Looks up where packets of the next requests go.
     [[gnu::noinline]] void look_ahead(Rq& rq, uint32_t bytes);
     [[nodiscard]] PostedBuffer find_buffer(const Rq& rq, uint32_t ahead, KeyWindow& window) const;
-    /// Claims the lines that a packet of so many bytes is written to. The program's CPU has them,
-    /// stores leave a CPU in order, and each would wait for its line by itself.
+    /// Prefetches for writing the lines that a packet of this many bytes goes to. The program's CPU
+    /// owns them, stores leave a CPU in order, and without this each would wait for its line in
+    /// turn.
     static void claim(const PostedBuffer& buffer, uint32_t bytes);
-    /// What look_ahead() does not claim: the lines of one of the next long packets, which would be
-    /// too many at once, and of a completion.
+    /// Prefetches what look_ahead() does not: the lines of one of the next long packets, which
+    /// would be too many at once, and of a completion.
     void claim_more(Rq& rq, uint32_t bytes) {
         if (bytes > kFewBytes) claim_long(rq, rq.counters.wqes, bytes);
         Ring::claim_completion(rq, kAheadOfFew);
@@ -134,7 +137,7 @@ template <Rings R, class W> class Placer {
         rq.counters.bytes += bytes;
         port_.counters.delivered += packets;
     }
-    /// It has been completed, or so many in one.
+    /// The packet has been completed, or `packets` of them in one completion.
     void advance(Rq& rq, uint32_t bytes, uint32_t strides, uint32_t packets);
     [[nodiscard]] Cut cut(const Rq& rq, const Frame& frame) {
         return rq.vlan_strip || rq.scatter_fcs ? gather_cut(rq, frame) : Cut{frame.bytes()};
@@ -146,17 +149,18 @@ template <Rings R, class W> class Placer {
     void put_into_chain(Rq& rq, const Frame& frame);
     void leave_request(Rq& rq, bool written);
     [[nodiscard]] uint32_t strides_for(const Rq& rq, uint32_t bytes) const;
-    /// Writes these bytes of a packet into the current request. Bytes: PieceCursor or FlatCursor.
+    /// Writes the next `bytes` bytes of a packet into the current request. Bytes: PieceCursor or
+    /// FlatCursor.
     template <class Bytes>
     [[nodiscard]] ReceiveFault fill(const Rq& rq, Bytes cursor, uint32_t bytes);
     /// Into `buffers` …
     template <class Buffers, class Bytes>
     [[nodiscard]] ReceiveFault scatter(const Rq& rq, Buffers buffers, Bytes cursor, uint32_t bytes);
-    /// … or into strides, of which all are free but for `taken` bytes.
+    /// … or into strides, all of which are free except for `taken` bytes.
     template <class Bytes>
     [[nodiscard]] ReceiveFault scatter_strides(const Rq& rq, Bytes cursor, uint32_t bytes,
                                                uint32_t taken = 0);
-    /// The next bytes of a packet. False: the key does not allow it.
+    /// Writes the next bytes of a packet. False: the key does not allow it.
     template <class Bytes>
     [[nodiscard]] bool write(const Rq& rq, uint32_t lkey, uint64_t address, uint32_t bytes,
                              Bytes& from);
@@ -176,15 +180,15 @@ template <Rings R, class W> class Placer {
     Port& port_;
     const uint64_t& control_calls_;
     [[no_unique_address]] W watch_;
-    /// Plain frames on their way into a queue. What they change in the queue it gets at the end, in
-    /// one.
+    /// Plain frames on their way into a queue. Their changes to the queue's state are made once, at
+    /// the end.
     struct Run {
         Rq* rq = nullptr; ///< null: there is none
         std::span<const iovec> frames;
         const typename FlowCache<R>::Found* found = nullptr;
         typename Ring::Row row;
-        uint32_t copied = 0;     ///< that are in their buffers …
-        uint32_t placed = 0;     ///< … and that have their CQEs, too
+        uint32_t copied = 0;     ///< have been written to their buffers …
+        uint32_t placed = 0;     ///< … and have their CQEs, too
         bool completing = false; ///< CQEs are being written
     };
     Run run_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The bodies of Placer, for the file that instantiates it for a ring format.
+// The members of Placer, for the file that instantiates it for a ring format.
 #pragma once
 
 #include "app/softhca/core/place.hpp"
@@ -50,7 +50,7 @@ template <Rings R, class W> bool Placer<R, W>::has_room(Rq& rq, uint32_t bytes) 
     return rq.pending() != 0;
 }
 
-/// Tells that the rest of the current striding request stays unused, and leaves it.
+/// Reports that the rest of the current striding request stays unused, and leaves it.
 template <Rings R, class W> bool Placer<R, W>::leave_rest(Rq& rq) {
     const uint32_t unused = (1u << rq.strides.log_strides) - rq.next_stride;
     const bool written = Ring::complete_unused(rq, unused, port_.now());
@@ -59,8 +59,8 @@ template <Rings R, class W> bool Placer<R, W>::leave_rest(Rq& rq) {
     return written;
 }
 
-/// The current request is done with, without a packet. `written`: so says a CQE; else there was no
-/// room for one.
+/// The current request is done, without a packet. `written`: a CQE reports this; otherwise there
+/// was no room for one.
 template <Rings R, class W> void Placer<R, W>::leave_request(Rq& rq, bool written) {
     rq.consumer++;
     rq.counters.wqes++;
@@ -87,8 +87,8 @@ template <Rings R, class W> void Placer<R, W>::count_out_of_buffer(Rq& rq) {
     rq.q_counter->out_of_buffer++;
 }
 
-/// Hairpin and virtio queues never have requests, so that other ones are not asked whether they are
-/// such.
+/// Hairpin and virtio queues never have requests, so queues with requests need not be checked for
+/// being such.
 template <Rings R, class W>
 void Placer<R, W>::find_no_request(Rq& rq, const Frame& frame, const Labels& labels) {
     if (rq.virtq) return put_into_chain(rq, frame);
@@ -136,7 +136,7 @@ std::optional<typename Placer<R, W>::Cut> Placer<R, W>::store(Rq& rq, const Fram
     return cut;
 }
 
-/// Packets are taken to be like the present one, of so many bytes.
+/// Assumes that packets are like the present one, of `bytes` bytes.
 template <Rings R, class W> void Placer<R, W>::look_ahead(Rq& rq, uint32_t bytes) {
     const uint64_t position = rq.counters.wqes;
     uint64_t end = rq.posted.end(position, control_calls_);
@@ -188,14 +188,14 @@ void Placer<R, W>::put(const Target& target, const Frame& frame, const Labels& l
     advance(rq, cut->bytes, used, 1);
 }
 
-/// The way of most packets, without what other ones need.
+/// The path of most packets, without what the others need.
 template <Rings R, class W>
 size_t Placer<R, W>::place_plain(Rq& rq, std::span<const iovec> frames,
                                  const typename FlowCache<R>::Found* found) {
     const auto first_bytes = static_cast<uint32_t>(frames.front().iov_len);
     if (!takes_plain(rq) || !has_request(rq, first_bytes)) return 0;
     const uint64_t position = rq.counters.wqes, known = rq.posted.end(position, control_calls_);
-    // No more than kAheadOfFew, so that the lines of later ones are claimed in time.
+    // No more than kAheadOfFew, so that the lines of later ones are prefetched in time.
     const auto most =
         static_cast<uint32_t>(std::min<uint64_t>({frames.size(), known - position, kAheadOfFew}));
     run_ = {.rq = &rq, .frames = frames, .found = found, .row = typename Ring::Row(rq, most)};
@@ -214,8 +214,8 @@ size_t Placer<R, W>::place_plain(Rq& rq, std::span<const iovec> frames,
     return end_run();
 }
 
-/// All CQEs of a run at once: a program that polls asks for the lines of the next ones again and
-/// again, so that they are claimed no earlier than for the run.
+/// All CQEs of a run at once: a polling program keeps reading the lines of the next ones, so they
+/// are prefetched for writing no earlier than for the run.
 template <Rings R, class W> void Placer<R, W>::complete_run() {
     run_.completing = true;
     const uint64_t time = port_.now();
@@ -232,9 +232,9 @@ template <Rings R, class W> void Placer<R, W>::complete_run() {
 
 template <Rings R, class W> size_t Placer<R, W>::end_run() {
     if (!run_.rq) return 0;
-    if (!run_.completing) complete_run(); // what there was before a fault
+    if (!run_.completing) complete_run(); // those from before a fault
     Rq& rq = *std::exchange(run_.rq, nullptr);
-    // The one that was on its way has arrived, too.
+    // The one in progress has arrived, too.
     const uint32_t placed = run_.placed, arrived = placed + (placing_ ? 1 : 0);
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < arrived; i++) {
@@ -348,7 +348,8 @@ bool Placer<R, W>::write(const Rq& rq, uint32_t lkey, uint64_t address, uint32_t
                             });
 }
 
-/// Describes the packet, or what its tunnel carries: sound is what is sound outside and inside.
+/// Describes the packet, or its tunnel's payload: "sound" then requires both outer and inner
+/// headers to be sound.
 template <Rings R, class W>
 bool Placer<R, W>::complete(const Target& target, const Frame& frame, const Cut& cut,
                             const Labels& labels, uint32_t strides) {

@@ -8,7 +8,7 @@
 namespace softhca::core {
 namespace {
 
-// One round is short enough that a control call, or another queue, waits for microseconds only.
+// A round is short enough that a control call, or another queue, waits only for microseconds.
 constexpr size_t kSendBudget = 128; // packets per SQ
 constexpr size_t kKernelBudget = 32;
 constexpr size_t kHairpinBudget = 2 * Device::State::kReceiveBudget; // more than may come meanwhile
@@ -62,7 +62,7 @@ size_t Device::poll(bool rested) {
     return work;
 }
 
-/// To say so needs memory, too, which may be gone as well.
+/// Reporting it also needs memory, which may be gone as well.
 void Device::State::end_left_work(const void* missing) {
     while (missing)
         missing = run_guarded(*this, [this, at = missing] { lose_memory(at); });
@@ -81,7 +81,7 @@ size_t Device::State::take(std::span<const iovec> frames) {
     const auto is_sent_from = [&](const iovec& frame) {
         return DmaArea::contiguous(frame.iov_base, frame.iov_len).contains(missing);
     };
-    // Both devices may know the memory: whose loss it is tells where it was missed.
+    // Both devices may know the memory: whether it is part of a frame tells whose loss it is.
     if (missing && std::ranges::any_of(frames, is_sent_from))
         data_path->lose_frame();
     else

@@ -56,7 +56,7 @@ bool Port::transmit(std::span<const iovec> pieces, uint32_t bytes) {
     return true;
 }
 
-/// False: some of the frames are not for the wire as they are.
+/// False: some of the frames cannot go to the wire unchanged.
 bool Port::takes_whole(std::span<const iovec> frames) const {
     return up_ && std::ranges::all_of(frames, [this](const iovec& frame) {
                return frame.iov_len >= kMinFrame && frame.iov_len <= max_frame();
@@ -71,7 +71,7 @@ size_t Port::transmit_batch(std::span<const iovec> frames) {
         done = end_batch();
         if (result != wire::SendResult::lost) return done;
     }
-    // One by one: each has its own way of not being sent.
+    // One by one: each may have its own reason for not being sent.
     for (; done < frames.size(); done++)
         if (!transmit(frames.subspan(done, 1), static_cast<uint32_t>(frames[done].iov_len))) break;
     return done;
@@ -152,7 +152,7 @@ bool Port::kernel_accepts(const std::byte* dst_mac) const {
 }
 
 void Port::to_kernel(std::span<const iovec> pieces, uint32_t bytes) {
-    // A netdev never holds the wire: what finds no room is dropped, as by a full backlog.
+    // A netdev never holds the wire: frames that find no room are dropped, as by a full backlog.
     if (kernel_->send({pieces, bytes}) == wire::SendResult::sent) {
         counters.kernel_rx_packets++;
         kernel_sent_ = true;

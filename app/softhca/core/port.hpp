@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The Ethernet port: the wire, the kernel netdev beside it, link state and counters.
+// The Ethernet port: the wire, the kernel netdev alongside it, link state and counters.
 #pragma once
 
 #include "app/softhca/core/device.hpp"
@@ -18,19 +18,20 @@ class Port {
     Port(const DeviceConfig& config, std::unique_ptr<wire::Wire> wire,
          std::unique_ptr<wire::Wire> kernel);
 
-    /// Sends a frame to the wire: pads it, applies the port's limits. True when it is done with
+    /// Sends a frame to the wire: pads it, applies the port's limits. True when the frame is done
     /// (sent, or dropped and counted); false when the wire is busy: offer it again later.
     [[nodiscard]] bool transmit(std::span<const iovec> pieces, uint32_t bytes);
-    /// The same for frames of one piece each, in their order. Returns how many are done with.
+    /// Likewise for frames of one piece each, in order. Returns how many are done.
     [[nodiscard]] size_t transmit_batch(std::span<const iovec> frames);
-    /// After transmit_batch() was left by a fault: counts those that were sent. Returns how many.
+    /// After a fault interrupted transmit_batch(): counts the frames that were sent. Returns how
+    /// many.
     size_t end_batch();
     /// Wakes the peer after a batch of transmit().
     void flush();
 
-    /// There is somewhere for received frames to go. Wires that make their own frames begin when
-    /// this was not said again for a while: a program sets up several rules, and what came between
-    /// two of them would be lost. A program that never pauses is not waited for forever.
+    /// Received frames now have a destination. Wires that generate frames start once this has not
+    /// been called for a while: a program sets up several rules, and frames that came between two
+    /// of them would be lost. A program that never pauses is not waited for forever.
     void start() {
         read_clock();
         if (start_by_ == 0) start_by_ = now_ + kMaxStartDelayNs;
@@ -54,7 +55,7 @@ class Port {
     [[nodiscard]] bool link_up() const { return up_; }
     void set_mtu(uint16_t mtu) { mtu_ = mtu; }
     [[nodiscard]] uint16_t mtu() const { return mtu_; }
-    /// The longest frame, without FCS: one VLAN tag fits beside an MTU of payload.
+    /// The longest frame, without FCS: an MTU of payload plus one VLAN tag.
     [[nodiscard]] uint32_t max_frame() const { return mtu_ + 18u; }
     /// See DeviceConfig.
     void set_pause(bool on) { pause_ = on; }
@@ -69,7 +70,7 @@ class Port {
     void set_other_addresses(std::vector<std::array<uint8_t, 6>> addresses) {
         other_addresses_ = std::move(addresses);
     }
-    /// Where a frame that is sent goes to.
+    /// Where a sent frame goes.
     enum class Route : uint8_t { wire, loopback, both };
     [[nodiscard]] bool loops() const { return loops_; }
     [[nodiscard]] Route route(std::span<const iovec> pieces, uint32_t bytes) const;
@@ -85,7 +86,7 @@ class Port {
     /// The device clock (CQE timestamps), read once per poll round.
     [[nodiscard]] uint64_t now() const { return now_; }
     void read_clock();
-    /// Also writes the clock there, for programs to read; it must outlive the port.
+    /// Also writes the clock there, for programs to read; `where` must outlive the port.
     void show_clock(net::be64* where) { clock_register_ = where; }
 
     /// Counts a frame that the wire brought.
@@ -94,8 +95,8 @@ class Port {
         rx_sizes_.count(bytes);
         if (may_be_rare(pieces)) count_rare(pieces, bytes, rx_kinds());
     }
-    /// The same in two steps, for several frames at once: of each, which has whole headers in one
-    /// piece, what kind it is, and then how many they were.
+    /// Likewise in two steps, for several frames at once: first the kind of each, which must have
+    /// its complete headers in one piece, and then their number.
     void count_received_kind(const iovec& frame) {
         const auto bytes = static_cast<uint32_t>(frame.iov_len);
         rx_sizes_.count(bytes);
@@ -105,7 +106,7 @@ class Port {
         counters.wire_rx_packets += packets;
         counters.wire_rx_bytes += bytes;
     }
-    /// Likewise one that the port sent to itself.
+    /// Likewise for a frame that the port sent to itself.
     void count_looped(std::span<const iovec> pieces, uint32_t bytes) {
         counters.loopback_packets++;
         counters.loopback_bytes += bytes;
@@ -130,7 +131,7 @@ class Port {
         return {group_counters.tx_multicast, group_counters.tx_broadcast, &tx_tagged_};
     }
 
-    /// What transmit_batch() is at.
+    /// Progress of transmit_batch().
     struct Batch {
         std::span<const iovec> frames;
         size_t sent = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Q counters: which RQs it was that dropped.
+// Q counters: which RQs have dropped packets.
 #include "app/softhca/core/device_state.hpp"
 
 #include <utility>
@@ -7,7 +7,7 @@
 namespace softhca::core {
 namespace {
 
-/// By its number; null: there is none.
+/// By number; null if there is none.
 QCounter* find(Device::State& state, Number counter) {
     return counter == 0 ? &state.own_q_counter : state.q_counters.find(counter);
 }

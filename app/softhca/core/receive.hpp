@@ -23,7 +23,8 @@ template <Rings R, class W> class Receiver {
         : steering_(parts.steering), tables_(parts.tables), placer_(placer), port_(parts.port),
           delay_drop_(parts.delay_drop), watch_(watch), flows_(parts.control_calls) {}
 
-    /// Takes a frame from the wire. False: an RQ without requests holds the wire, offer it again.
+    /// Takes a frame from the wire. False: an RQ without requests holds the wire; offer the frame
+    /// again.
     [[nodiscard]] bool receive(std::span<const iovec> pieces, uint32_t bytes) {
         watch_.begin_received(pieces, bytes, origin_.has_value());
         const bool done = take(pieces, bytes);
@@ -31,8 +32,8 @@ template <Rings R, class W> class Receiver {
         return done;
     }
 
-    /// Takes the first frames of a batch from the wire, which have one piece each. Returns how
-    /// many; when they are not all, the next one holds the wire.
+    /// Takes frames of one piece each from the wire, from the start of a batch. Returns how many;
+    /// if not all, the next one holds the wire.
     [[nodiscard]] size_t receive_batch(std::span<const iovec> frames);
 
     /// See DataPath.
@@ -42,42 +43,43 @@ template <Rings R, class W> class Receiver {
     /// port itself. Returns as receive() does.
     [[nodiscard]] bool loop(std::span<const iovec> pieces, uint32_t bytes, Number domain);
 
-    /// After one of these was left by a fault. Returns how many frames of a batch were taken
+    /// After a fault interrupted one of these. Returns how many frames of a batch were taken
     /// before.
     size_t abandon() {
         origin_.reset();
         return std::exchange(taken_, 0) + placer_.end_run();
     }
 
-    /// Whether anybody wants copies of what is sent.
+    /// Whether anyone wants copies of sent packets.
     [[nodiscard]] bool sniffs_sent() const {
         return steering_.has(FlowDomain::sniffer) || tables_.active(FlowRoot::sniff_sent);
     }
-    /// Whether rules decide about what is sent, and what they say about a packet.
+    /// Whether there are rules for sent packets, and what they say about a packet.
     [[nodiscard]] bool steers_sent() const {
         return steering_.has(FlowDomain::egress) || tables_.active(FlowRoot::transmit);
     }
     void steer_sent(const Packet& packet, SendProgress& progress, FlowPath& path);
-    /// Copies a frame that was sent to those who sniff.
+    /// Copies a sent frame to the sniffers.
     void sniff_sent(std::span<const iovec> pieces, uint32_t bytes);
 
   private:
     static constexpr size_t kMaxCopy = 10240; ///< beyond the longest frame that a port passes
-    /// Where the present frame comes from when no wire brought it.
+    /// The source of the present frame when it did not come from the wire.
     struct Origin {
         Number domain;
         bool group; ///< it goes to a group address
     };
-    /// It is a TIR's own domain that the present frame comes from (there is an origin), and the TIR
-    /// does not want to hear it.
+    /// Whether the present frame comes from the TIR's own domain (there is an origin) and the TIR
+    /// does not want such frames.
     [[nodiscard]] bool is_deaf(const Tir& tir) const;
     [[nodiscard]] bool take(std::span<const iovec> pieces, uint32_t bytes);
-    /// Takes the first ones of these frames, as long as their flows are known and nothing holds.
+    /// Takes the first of these frames, as long as their flows are known and no queue holds the
+    /// wire.
     void take_known(std::span<const iovec> frames);
     [[nodiscard]] bool take_known(const iovec& frame, const typename FlowCache<R>::Found& found);
     [[nodiscard]] size_t run_at(size_t first, size_t known) const;
-    /// Where the packet went is where the next ones of its flow will go, if that is one queue and
-    /// nobody else has a part in it.
+    /// The next packets of the flow will go where this packet went, if that is one queue and
+    /// nothing else is involved.
     void remember(const Packet& packet, bool to_kernel);
     [[nodiscard]] bool may_hold() const { return port_.pause() || delay_drop_.rqs != 0; }
     [[nodiscard]] bool sniffs_received() const {
@@ -86,17 +88,17 @@ template <Rings R, class W> class Receiver {
     void count_arrival(std::span<const iovec> pieces, uint32_t bytes);
     /// The frame came from the kernel netdev, which does not hear itself.
     [[nodiscard]] bool by_kernel() const { return origin_ && origin_->domain == kKernelDomain; }
-    /// Where the packet goes: onto path_. True: to the kernel netdev, too.
+    /// Determines the packet's path, into path_. True: the packet goes to the kernel netdev, too.
     [[nodiscard]] bool steer(const Packet& packet);
     void place(const FlowPath::Stop& stop);
     void deliver(FlowPath& path);
     void count_losses(bool to_kernel);
     [[nodiscard]] bool listens(const FlowPath::Stop& stop);
-    /// An RQ that the packet goes to holds the wire.
+    /// Whether an RQ that the packet goes to holds the wire.
     [[nodiscard]] bool must_hold();
     [[nodiscard]] bool holds(const Tir& tir, const Packet& packet);
     [[nodiscard]] bool holds(Rq& rq, uint32_t bytes);
-    /// Of an RQ that has held the wire for that long: whether it goes on.
+    /// Whether an RQ that has held the wire for that long may keep holding it.
     [[nodiscard]] bool goes_on_holding(Rq& rq, uint64_t held_ns);
     void sniff(FlowRoot root, const Packet& packet);
 

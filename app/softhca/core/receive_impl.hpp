@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The bodies of Receiver, for the file that instantiates it for a ring format.
+// The members of Receiver, for the file that instantiates it for a ring format.
 #pragma once
 
 #include "app/softhca/core/gather.hpp"
@@ -17,7 +17,8 @@ inline constexpr uint64_t kMaxHoldNs = 1'000'000'000;
 
 template <Rings R, class W>
 bool Receiver<R, W>::loop(std::span<const iovec> pieces, uint32_t bytes, Number domain) {
-    // What is received is the device's own, whatever becomes of the memory that it was sent from.
+    // The device receives its own copy, whatever becomes of the memory that the frame was sent
+    // from.
     const uint32_t copied = std::min(bytes, static_cast<uint32_t>(copy_.size()));
     copy_front(pieces, copy_.data(), copied);
     const iovec piece{copy_.data(), copied};
@@ -83,7 +84,7 @@ bool Receiver<R, W>::take(std::span<const iovec> pieces, uint32_t bytes) {
     if (bytes < net::kEthernetBytes) return count(counters.drop_undersize);
     if (bytes > port_.max_frame()) return count(counters.drop_oversize);
 
-    // Whoever looks wants to see the whole way.
+    // An observer wants to see the complete path.
     const bool may_know = std::same_as<W, NoWatch> && !origin_ && pieces.size() == 1;
     const Packet packet(pieces, bytes);
     const bool to_kernel = steer(packet);
@@ -109,8 +110,8 @@ template <Rings R, class W> size_t Receiver<R, W>::receive_batch(std::span<const
     return std::exchange(taken_, 0);
 }
 
-/// All lines of a frame but the first one, which is here: the next frame's come while this one is
-/// read.
+/// Prefetches all lines of a frame but the first, which is here already: the next frame's arrive
+/// while this one is read.
 inline void fetch_rest(const iovec& frame) {
     if (frame.iov_len > kLineBytes)
         fetch_lines(static_cast<const std::byte*>(frame.iov_base) + kLineBytes,
@@ -141,7 +142,7 @@ template <Rings R, class W> void Receiver<R, W>::take_known(std::span<const iove
     }
 }
 
-/// How many of the `known` frames, from this one on, go to its queue one after another.
+/// How many of the `known` frames, from this one on, go to its queue in a row.
 template <Rings R, class W> size_t Receiver<R, W>::run_at(size_t first, size_t known) const {
     size_t end = first + 1;
     while (end < known && known_[end].flow->target.rq == known_[first].flow->target.rq)
@@ -149,7 +150,7 @@ template <Rings R, class W> size_t Receiver<R, W>::run_at(size_t first, size_t k
     return end - first;
 }
 
-/// Of a queue that does not take it as it is.
+/// For a queue that does not take the frame unchanged.
 template <Rings R, class W>
 bool Receiver<R, W>::take_known(const iovec& frame, const typename FlowCache<R>::Found& found) {
     const KnownFlow<R>& flow = *found.flow;
@@ -213,7 +214,7 @@ template <Rings R, class W> void Receiver<R, W>::deliver(FlowPath& path) {
         place(stop);
 }
 
-/// Who sniffs gets the packet as it is, before rules change it.
+/// Sniffers get the packet before rules change it.
 template <Rings R, class W> void Receiver<R, W>::sniff(FlowRoot root, const Packet& packet) {
     if (!tables_.active(root) && !steering_.has(FlowDomain::sniffer)) return;
     watch_.sniffed();

@@ -23,7 +23,7 @@ std::string joined(const FieldTexts& fields) {
     return text;
 }
 
-/// All header fields of a packet but those that are zero.
+/// All header fields of a packet except those that are zero.
 std::string fields_of(const FlowKey& key) {
     FieldTexts fields = describe_fields(key, every_bit());
     std::erase_if(fields, [](const auto& field) {
@@ -32,7 +32,7 @@ std::string fields_of(const FlowKey& key) {
     return joined(fields);
 }
 
-/// How the packet differs from a rule, as far as the rule cares.
+/// How the packet differs from a rule, under the rule's mask.
 std::string difference(const FlowKey& packet, const FlowKey& rule, const KeyMask& mask) {
     const FlowKey bits = mask.as_key();
     const FieldTexts is = describe_fields(mask.apply(packet), bits);
@@ -45,8 +45,8 @@ std::string difference(const FlowKey& packet, const FlowKey& rule, const KeyMask
     return fmt::format("{}", fmt::join(parts, ", "));
 }
 
-/// Why no rule of the table matches: by the one that comes nearest, of so many as do not hold the
-/// device up for long.
+/// Why no rule of the table matches, shown by the nearest one. Only as many rules are compared as
+/// do not hold the device up for long.
 template <class Name>
 std::string why_missed(const RuleTable& table, const FlowKey& key, Name&& name) {
     constexpr size_t kMost = 4096;
@@ -149,7 +149,7 @@ void Recorder::say(const char* where, std::string text) {
     if (steps_ && is_open()) current().passage.steps.push_back({where, std::move(text)});
 }
 
-/// Reading the frame may end in a fault (see MemoryGuard): nothing on the stack owns anything.
+/// Reading the frame may end in a fault (see MemoryGuard), so nothing on the stack owns anything.
 void Recorder::open(std::optional<OpenPassage>& open, Passage::Direction direction,
                     std::span<const iovec> pieces, uint32_t bytes) {
     open.emplace();
@@ -172,7 +172,7 @@ void Recorder::describe_frame(const char* how) {
     if (std::string wrong = describe_wrong(packet); !wrong.empty()) say("wrong", std::move(wrong));
 }
 
-/// The packet has come to its end, or there is nothing to tell but its completion.
+/// The packet has come to its end, or only its completion is left to report.
 void Recorder::close(OpenPassage& open) {
     const PortCounters& after = port_.counters;
     for (const CounterName& one : port_counters()) {
@@ -208,7 +208,7 @@ void Recorder::end_received(bool done) {
             received_->outcomes.emplace_back("to the kernel netdev");
         close(*received_);
         deliver(received_->passage);
-        // What it came to is not what the one that is being sent comes to.
+        // Its outcome is separate from that of the packet being sent.
         if (looped)
             for (const CounterName& one : port_counters())
                 sent_->before.*one.counter +=

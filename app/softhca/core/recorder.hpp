@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Puts what the data path tells of itself into words, packet by packet, for observers.
+// Turns the data path's reports into text, packet by packet, for observers.
 #pragma once
 
 #include "app/softhca/core/flow_tables.hpp"
@@ -16,46 +16,47 @@
 
 namespace softhca::core {
 
-/// A packet that is under way.
+/// A packet in progress.
 struct OpenPassage {
     Passage passage{};
     PortCounters before{};
     std::vector<std::string> outcomes{}; ///< besides those that are counted as drops
 };
 
-/// Exists while a device is looked at. Used by the device thread with the device locked. What a
-/// packet came to is read from the port's counters: each counts as something.
+/// Exists while a device is observed. Used by the device thread with the device locked. A packet's
+/// outcome is read from the port's counters: each outcome counts as something.
 class Recorder {
   public:
     Recorder(const std::string& device, const Port& port) : device_(device), port_(port) {}
 
     void add(Observer& observer);
-    /// False: that was the last one.
+    /// False: that was the last observer.
     [[nodiscard]] bool remove(Observer& observer);
 
-    // The way of a packet that arrives. A looped one arrives while it is being sent.
+    // The way of a received packet. A looped one is received while it is being sent.
     void begin_received(std::span<const iovec> pieces, uint32_t bytes, bool looped);
-    /// `done`: else it is held, and comes again.
+    /// `done`: otherwise the packet is held, and comes again.
     void end_received(bool done);
 
-    // The way of one that is sent. It ends with its request: with completed(), failed() or, when
-    // that goes on later, leaves().
+    // The way of a sent packet. It ends with its request: with completed(), failed() or, when the
+    // request continues later, leaves().
     void begin_sent(const Sq& sq, const SendRequest& request, std::span<const iovec> pieces,
                     uint32_t bytes);
     void begin_sent_by_kernel(std::span<const iovec> pieces, uint32_t bytes);
-    /// By a hairpin SQ, without a request. A packet that it sends arrived before, as another one.
+    /// Sent by a hairpin SQ, without a request. The packet was received before, and recorded then
+    /// as another one.
     void begin_hairpin(const Sq& sq, std::span<const iovec> pieces, uint32_t bytes);
     void end_hairpin();
-    /// The wire is busy: it comes again.
+    /// The wire is busy: the packet comes again.
     void cancel_sent() { sent_.reset(); }
     void end_sent();
     void completed(const Sq& sq, uint16_t index, bool reports, bool written);
     void failed(const Sq& sq, SendFault fault, CompletionError error);
     void leaves(const Sq& sq);
-    /// A virtio queue gives the chain back.
+    /// A virtio queue returns the chain.
     void used(const Sq& sq);
     void routed(bool to_wire, bool looped);
-    /// The round was left by a fault: what is under way has ended.
+    /// A fault interrupted the round: whatever was in progress has ended.
     void abandoned();
 
     // Steering.
@@ -70,7 +71,7 @@ class Recorder {
                   bool hit);
     void arrived(const ste::Destination& to);
     void follows(const FlowActions& actions);
-    /// What a rule has made of it.
+    /// The packet as a rule has changed it.
     void changed(const Packet& packet);
     void sampled(const Sampler& sampler, bool copies);
     void metered(const Metering& metering, Color color);
@@ -83,12 +84,12 @@ class Recorder {
     void failed(const Rq& rq, ReceiveFault fault);
     void overrun(const Rq& rq);
     void placed(const Rq& rq, uint32_t bytes, uint32_t strides);
-    /// A hairpin queue has taken it.
+    /// A hairpin queue has taken the packet.
     void passed_on(const Rq& rq, uint32_t bytes);
-    /// A virtio queue has put it into a chain, or could not.
+    /// A virtio queue has put the packet into a chain, or could not.
     void chained(const Rq& rq, uint32_t bytes);
     void misplaced(const Rq& rq);
-    /// It is part of the RQ's LRO session now; it ends that one.
+    /// The packet is part of the RQ's LRO session now; session_ends: the packet ends the session.
     void coalesced(const Rq& rq);
     void session_ends(const Rq& rq);
 

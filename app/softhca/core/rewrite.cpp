@@ -19,7 +19,7 @@ constexpr uint32_t kMacs = 12;
 
 // ---------------------------------------------------------------- fields of headers
 
-/// Where a field stands: the low `width` bits of a big-endian word, `shift` bits up.
+/// The position of a field: the low `width` bits of a big-endian word, shifted by `shift` bits.
 struct Place {
     uint32_t at = 0;
     uint8_t bytes = 0; ///< of the word: 1, 2 or 4; 0: the packet has no such field
@@ -109,7 +109,7 @@ void store_word(std::byte* at, uint8_t bytes, uint32_t word) {
 
 uint32_t low_bits(unsigned count) { return count >= 32 ? ~0u : (1u << count) - 1; }
 
-/// One field of the packet at hand, wherever it is kept.
+/// One field of the present packet, wherever it is kept.
 class FieldAccess {
   public:
     FieldAccess(EditField field, std::byte* head, const Headers& headers, MetaKey& meta)
@@ -141,7 +141,7 @@ class FieldAccess {
 
 // ---------------------------------------------------------------- checksums
 
-/// Sums of what the checksums of IPv4 and of L4 cover among the headers that edits write to.
+/// Sums of what the IPv4 and L4 checksums cover, over the headers that edits write to.
 struct HeaderSums {
     uint16_t l3 = 0, l4 = 0;
 };
@@ -204,7 +204,7 @@ void RewrittenPacket::put_front(const void* data, uint32_t bytes) {
     std::memcpy(head(), data, bytes);
 }
 
-/// Takes away what comes before the inner frame, or before the inner L3 header.
+/// Removes what precedes the inner frame, or the inner L3 header.
 bool RewrittenPacket::decap(const Packet& from, bool has_l2) {
     const Inner inner = from.inner();
     if (inner.at == 0) return false;
@@ -232,7 +232,7 @@ void RewrittenPacket::push_vlan(VlanTag tag) {
     put_front(front.data(), static_cast<uint32_t>(front.size()));
 }
 
-/// Puts the tunnel's headers in front and fills in how long its packet is.
+/// Prepends the tunnel's headers and fills in their lengths.
 void RewrittenPacket::encap(const Reformat& reformat) {
     if (reformat.kind == ReformatKind::l2_to_l3_tunnel) remove_front(parse().l3);
     put_front(reformat.headers.data(), static_cast<uint32_t>(reformat.headers.size()));
@@ -255,7 +255,7 @@ void RewrittenPacket::fill_in_lengths(size_t header_bytes) {
         store_be(head() + headers.l4 + kUdpLength, static_cast<uint16_t>(bytes_ - headers.l4));
 }
 
-/// `edit_of`: an element's edit.
+/// `edit_of`: returns an element's edit.
 template <class Elements, class Projection>
 void RewrittenPacket::edit(const Elements& elements, Projection edit_of) {
     const Headers headers = parse();
@@ -317,7 +317,7 @@ bool RewrittenPacket::make(const Packet& from, const Rewrite& rewrite, const Met
 
 // ---------------------------------------------------------------- steps
 
-/// Nothing: the packet has no such header.
+/// Empty: the packet has no such header.
 std::optional<uint32_t> RewrittenPacket::place_of(Anchor anchor) {
     if (anchor == Anchor::start) return 0;
     if (bytes_ < net::kEthernetBytes) return {};
@@ -393,7 +393,7 @@ bool RewrittenPacket::make(const Packet& from, std::span<const HeaderStep> steps
             steps = steps.subspan(1);
             continue;
         }
-        // Edits that follow each other are made together, so that checksums are looked at once.
+        // Consecutive edits are made together, so that checksums are updated only once.
         const auto end = std::ranges::find_if_not(steps, is_edit);
         const auto count = static_cast<size_t>(end - steps.begin());
         if (bytes_ < net::kEthernetBytes) return false;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a rule makes of the packets that it takes: headers set, removed and put in front.
+// How a rule changes the packets that it matches: headers set, removed and prepended.
 #pragma once
 
 #include "app/softhca/core/edits.hpp"
@@ -14,14 +14,14 @@
 
 namespace softhca::core {
 
-/// Done one after the other. A packet without the field stays as it is; checksums follow.
+/// Applied in order. A packet without the field stays unchanged; checksums are updated.
 struct HeaderEdits {
     Number number = 0;
     std::vector<HeaderEdit> edits;
     uint32_t users = 0;
 };
 
-/// Headers that take the place of others.
+/// Headers that replace others.
 struct Reformat {
     Number number = 0;
     ReformatKind kind{};
@@ -29,23 +29,23 @@ struct Reformat {
     uint32_t users = 0;
 };
 
-/// Where a header begins, in the packet as the steps before have left it.
+/// Where a header begins, in the packet as the earlier steps have left it.
 enum class Anchor : uint8_t { start, first_vlan, l3, inner_l2, inner_l3 };
 
-/// One change of headers, by steering entries. Between steps a packet may be none: half of a header
-/// is there.
+/// One change of headers, by steering entries. Between steps the bytes may not be a valid packet: a
+/// header may be half there.
 struct HeaderStep {
     enum class Kind : uint8_t {
         edit,
-        remove,    ///< so many bytes
-        remove_to, ///< what is before another header
+        remove,    ///< `bytes` bytes
+        remove_to, ///< everything before another header
         insert,    ///< bytes as they are
-        encap      ///< headers of a tunnel, and their lengths are filled in
+        encap      ///< headers of a tunnel, with their lengths filled in
     };
     static constexpr size_t kMaxInserted = net::kEthernetBytes + net::kVlanBytes;
 
     Kind kind{};
-    Anchor from = Anchor::start; ///< but of edit
+    Anchor from = Anchor::start; ///< not for edit
     uint16_t offset = 0;         ///< bytes after that
     uint16_t bytes = 0;          ///< of remove and insert
     Anchor to{};                 ///< of remove_to
@@ -54,11 +54,11 @@ struct HeaderStep {
     HeaderEdit edit{};
 };
 
-/// Everything that one rule changes, in the order of the members.
+/// Everything that one rule changes, applied in the order of the members.
 struct Rewrite {
     static constexpr size_t kMaxVlans = 2;
 
-    bool decap = false; ///< the frame inside an L2 tunnel comes out
+    bool decap = false; ///< the frame inside an L2 tunnel is extracted
     HeaderEdits* edits = nullptr;
     uint8_t pop_vlans = 0;
     uint8_t push_vlans = 0;
@@ -71,20 +71,20 @@ struct Rewrite {
     bool operator==(const Rewrite&) const = default;
 };
 
-/// A copy of a packet, changed. Reused from packet to packet, so that it allocates at first only.
+/// A modified copy of a packet. Reused from packet to packet, so that it only allocates at first.
 class RewrittenPacket {
   public:
     RewrittenPacket() : buffer_(kRoom) {}
     RewrittenPacket(const RewrittenPacket&) = delete;
     RewrittenPacket& operator=(const RewrittenPacket&) = delete;
 
-    /// With these registers. False: the packet has no such tunnel or tag, or gets longer than any
-    /// port lets pass.
+    /// With these registers. False: the packet has no such tunnel or tag, or becomes longer than
+    /// any port lets pass.
     [[nodiscard]] bool make(const Packet& from, const Rewrite& rewrite, const MetaKey& meta);
-    /// Likewise, by these steps one after the other.
+    /// Likewise, by applying these steps in order.
     [[nodiscard]] bool make(const Packet& from, std::span<const HeaderStep> steps,
                             const MetaKey& meta);
-    /// After make() was true; until the next one.
+    /// Valid after make() returned true, until the next make().
     [[nodiscard]] const Packet& packet() const { return *packet_; }
 
   private:
@@ -104,7 +104,7 @@ class RewrittenPacket {
     [[nodiscard]] bool begin(const Packet& from, const MetaKey& meta);
     void finish();
 
-    // Of steps.
+    // For steps.
     [[nodiscard]] std::optional<uint32_t> place_of(Anchor anchor);
     [[nodiscard]] bool take(const HeaderStep& step);
     [[nodiscard]] bool remove(uint32_t at, uint32_t bytes);

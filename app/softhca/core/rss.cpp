@@ -13,9 +13,9 @@ class HashInput {
   public:
     explicit HashInput(bool symmetric) : symmetric_(symmetric) {}
 
-    /// A source and the destination after it. `type_bit` is the source's; the next one is the
-    /// destination's. Symmetrically, they are what ethtool calls symmetric-or-xor, which Linux says
-    /// the device does.
+    /// Adds a source field and the destination field after it. `type_bit` is the source's; the next
+    /// one is the destination's. In symmetric mode they are combined as ethtool's symmetric-or-xor,
+    /// which Linux says the device does.
     void add_pair(bool source, bool destination, uint8_t type_bit, const std::byte* fields,
                   size_t bytes) {
         std::byte* const at = bytes_.data() + size_;
@@ -56,7 +56,7 @@ void hash_packet(const Tir& tir, const net::Headers& headers, const std::byte* h
     const size_t address_bytes = headers.ip_version == 4 ? 4 : 16;
     const std::byte* const addresses = ip + (headers.ip_version == 4 ? 12 : 8);
     input.add_pair(fields.src_ip, fields.dst_ip, kHashSrcIp, addresses, address_bytes);
-    // Fragments hash without ports, so that all of a packet's fragments meet in one queue.
+    // Fragments are hashed without ports, so that all of a packet's fragments go to one queue.
     if (headers.l4 != 0 && !headers.fragment && (fields.l4 == 0 || fields.l4 == headers.ip_proto)) {
         input.add_pair(fields.src_port, fields.dst_port, kHashSrcPort, head + headers.l4, 2);
     }

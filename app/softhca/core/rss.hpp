@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// From a TIR and a packet to the receive queue: the hash and the indirection table.
+// From a TIR and a packet to the receive queue: hash and indirection table.
 #pragma once
 
 #include "app/softhca/core/objects.hpp"
@@ -7,7 +7,7 @@
 
 namespace softhca::core {
 
-/// What was hashed: bits of Target::hash_type.
+/// Hashed fields: bits of Target::hash_type.
 inline constexpr uint8_t kHashSrcIp = 1u << 2, kHashDstIp = 1u << 3, kHashSrcPort = 1u << 6,
                          kHashDstPort = 1u << 7;
 
@@ -19,7 +19,7 @@ struct Target {
     bool inner = false;    ///< the completion is to describe what the tunnel carries
 };
 
-/// The entry of an indirection table that a hash leads to.
+/// The indirection table entry that a hash selects.
 [[nodiscard]] inline size_t entry_of(const Rqt& rqt, uint32_t hash) {
     return hash & (rqt.entries.size() - 1);
 }

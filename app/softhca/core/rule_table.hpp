@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Steering rules of one mask in a hash table, so that lookup does not depend on their number.
+// Steering rules of one mask in a hash table, so that lookup cost does not depend on their number.
 #pragma once
 
 #include "app/softhca/core/flow_key.hpp"
@@ -16,7 +16,7 @@
 
 namespace softhca::core {
 
-/// One rule as a front asked for it.
+/// One rule as a front requested it.
 struct Flow : FlowActions {
     Number number = 0;
     FlowDomain domain = FlowDomain::bypass;
@@ -25,14 +25,14 @@ struct Flow : FlowActions {
     FlowKey mask;
 };
 
-/// What the device does with packets of one match: all flows equal in match, taken together.
+/// What the device does with packets of one match: all flows with an equal match, combined.
 struct Rule : FlowActions {
     FlowKey value;
     std::vector<const Flow*> flows;
     const FlowActions* entry = nullptr; ///< of a flow table: it says what to do, not the rule
 };
 
-/// The mask of rules that want all of a packet.
+/// The mask of rules that match every bit of a packet.
 [[nodiscard]] inline FlowKey every_bit() {
     FlowKey ones;
     std::memset(reinterpret_cast<std::byte*>(&ones), 0xff, sizeof ones);
@@ -53,14 +53,14 @@ class KeyMask {
         }
     }
     [[nodiscard]] bool asks_integrity() const { return asks_integrity_; }
-    /// Of a packet, as much as the mask asks for.
+    /// The packet's key, with as much as the mask needs.
     [[nodiscard]] const FlowKey& key_of(const Packet& packet) const {
         return asks_integrity_ ? packet.verified_key() : packet.key();
     }
     [[nodiscard]] uint64_t hash(const FlowKey& key) const {
         uint64_t hash = 0;
         for (size_t i = 0; i < used_; i++) {
-            // A product's high bits depend on all bits of the word: they become the low ones.
+            // A product's high bits depend on all bits of the word: here they become the low ones.
             const uint64_t masked = word(key, index_[i]) & mask_[i];
             hash = net::byteswap((hash ^ masked) * 0x9e3779b97f4a7c15u);
         }
@@ -83,7 +83,7 @@ class KeyMask {
     }
     /// The mask itself.
     [[nodiscard]] FlowKey as_key() const { return apply(every_bit()); }
-    /// In how many bits `key` and `value` differ under the mask.
+    /// The number of bits in which `key` and `value` differ under the mask.
     [[nodiscard]] size_t differing_bits(const FlowKey& key, const FlowKey& value) const {
         size_t bits = 0;
         for (size_t i = 0; i < used_; i++)
@@ -94,7 +94,7 @@ class KeyMask {
     bool operator==(const KeyMask&) const = default;
 
   private:
-    // Word by word, never the whole key at once: its fields may have been written just now.
+    // Word by word, never the whole key at once: its fields may have just been written.
     [[nodiscard]] static uint64_t word(const FlowKey& key, size_t index) {
         uint64_t word;
         std::memcpy(&word, reinterpret_cast<const std::byte*>(&key) + 8 * index, sizeof word);
@@ -107,10 +107,10 @@ class KeyMask {
     bool asks_integrity_;
 };
 
-/// What finding rules has cost.
+/// The cost of finding rules.
 struct LookupCounts {
-    uint64_t lookups = 0; ///< hash tables asked, of one mask each
-    uint64_t probes = 0;  ///< their slots looked at
+    uint64_t lookups = 0; ///< lookups in hash tables, of one mask each
+    uint64_t probes = 0;  ///< slots probed
     LookupCounts& operator+=(const LookupCounts& more) {
         lookups += more.lookups;
         probes += more.probes;
@@ -140,12 +140,12 @@ class RuleTable {
             if (slot.hash == hash && mask_.match(key, slot.rule->value)) return slot.rule.get();
         }
     }
-    /// Calls `use(const Rule&)` for each rule, in no order.
+    /// Calls `use(const Rule&)` for each rule, in no particular order.
     template <class Use> void for_each(Use&& use) const {
         for (const Slot& slot : slots_)
             if (slot.rule) use(*slot.rule);
     }
-    /// Adds an empty rule; there is none of this value yet.
+    /// Adds an empty rule; none may have this value yet.
     Rule& insert(const FlowKey& value);
     /// Removes the rule of this value.
     void erase(const FlowKey& value);
@@ -158,7 +158,7 @@ class RuleTable {
     [[nodiscard]] size_t last() const { return slots_.size() - 1; }
     void place(Slot slot);
 
-    std::vector<Slot> slots_; ///< a power of two; at most half of it is used, so probing ends
+    std::vector<Slot> slots_; ///< a power of two; at most half full, so probing ends
     KeyMask mask_;
     size_t used_ = 0;
     mutable LookupCounts counts_;

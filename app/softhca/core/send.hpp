@@ -32,16 +32,16 @@ template <Rings R, class W> class Sender {
     void forget(const Sq& sq) {
         if (current_ == &sq) current_ = nullptr;
     }
-    /// After an execution was left by a fault: counts what was sent before that.
+    /// After a fault interrupted an execution: counts what was sent before.
     void abandon();
-    /// The request whose execution was left by a fault ends in a protection error.
+    /// The request whose execution a fault interrupted ends in a protection error.
     void fail_for_memory();
 
   private:
-    /// What executing (a part of) a request led to.
+    /// The result of executing (a part of) a request.
     struct Step {
         SendFault fault = SendFault::none;
-        bool complete = false; ///< otherwise: the wire is busy or the budget spent
+        bool complete = false; ///< otherwise the wire is busy or the budget spent
         size_t packets = 0;
         uint32_t left = 0; ///< packets of a chain for which the wire was too busy
     };
@@ -64,7 +64,8 @@ template <Rings R, class W> class Sender {
     [[nodiscard, gnu::flatten]] SendFault gather_packets(const Sq& sq);
     [[nodiscard, gnu::noinline]] bool find_whole(const Sq& sq, const Segment& segment,
                                                  KeyWindow& window, const std::byte*& whole);
-    /// Nothing is asked for that concerns one packet, nobody looks, and all lie in one piece.
+    /// Whether no offload concerns a single packet, nobody observes, and each packet lies in one
+    /// piece.
     [[nodiscard]] bool is_batch(const Sq& sq) const;
     [[nodiscard]] SendFault gather_segments(const Sq& sq, Gather& into,
                                             Access access = Access::read);
@@ -75,7 +76,7 @@ template <Rings R, class W> class Sender {
     void use_chain(Sq& sq);
     [[nodiscard]] Step execute_tso_chain(Sq& sq, const virtio::NetHeader& header, size_t budget);
     [[nodiscard]] bool send_held(Sq& sq, const HairpinBuffer::Packet& packet);
-    /// Whose a frame is, for rules.
+    /// The origin of a frame, for rules.
     struct Origin {
         Number domain = kKernelDomain;
         uint32_t metadata = 0;
@@ -107,7 +108,7 @@ template <Rings R, class W> class Sender {
     typename R::Send ring_;
     Sq* current_ = nullptr; ///< whose request is in ring_
     Gather frame_;
-    // Of a request with a packet in each segment:
+    // For a request with a packet in each segment:
     uint32_t packets_ = 0;
     bool all_whole_ = false;
     std::array<iovec, R::Send::kMaxSegments> whole_; ///< null: in several pieces
@@ -117,8 +118,8 @@ template <Rings R, class W> class Sender {
     std::array<std::byte, HeaderBuffer::kCapacity> tso_header_;
     std::array<std::byte, net::kParseBytes> chain_header_; ///< the same, of a virtio queue's
     SendProgress& kernel_progress_;                        ///< of the kernel's next frame
-    FlowPath path_;        ///< of the present packet, if rules decide about it
-    uint64_t steered_ = 0; ///< packets about which they did
+    FlowPath path_;        ///< of the present packet, if there are rules for it
+    uint64_t steered_ = 0; ///< packets that went through rules
 };
 
 } // namespace softhca::core

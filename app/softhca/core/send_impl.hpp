@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The bodies of Sender, for the file that instantiates it for a ring format.
+// The members of Sender, for the file that instantiates it for a ring format.
 #pragma once
 
 #include "app/softhca/core/send.hpp"
@@ -12,10 +12,10 @@
 
 namespace softhca::core {
 
-// Packet pacing: the device looks at its queues now and then only, and on a machine with other work
-// its thread sleeps longer than it wants to. What a queue with packets could not send meanwhile is
-// sent afterwards, so that the rate is kept; what this sends at once is bounded. A queue that has
-// nothing to send saves up next to nothing.
+// Packet pacing: the device looks at its queues only now and then, and on a machine with other work
+// its thread oversleeps. What a queue with packets could not send meanwhile is sent afterwards, so
+// that the rate is kept; the resulting burst is bounded. A queue that has nothing to send
+// accumulates next to nothing.
 inline constexpr uint64_t kBusyCredit = 20 * Limits::kClockKhz; // ms
 inline constexpr uint64_t kIdleCredit = Limits::kClockKhz / 2;
 
@@ -70,8 +70,8 @@ template <Rings R, class W> size_t Sender<R, W>::run(Sq& sq, size_t budget) {
                : work; // what is repeated for ever is no reason to look again at once
 }
 
-/// Of a queue that does nothing, again and again, and tells so in the same place: what is due at
-/// once, but for the last time, comes and goes unseen.
+/// For a queue that only executes NOPs again and again and reports them in the same place: all that
+/// are due at once, except the last, are skipped.
 template <Rings R, class W> void Sender<R, W>::pass_repeats(Sq& sq) const {
     const SendRequest& request = ring_.request();
     if (!sq.repeats || request.kind != SendRequest::Kind::nop) return;
@@ -94,7 +94,7 @@ template <Rings R, class W> bool Sender<R, W>::read_doorbell(Sq& sq) {
         sq.producer = producer;
         sq.counters.doorbells++;
         if (sq.pending() > sq.entries() && !sq.repeats) {
-            // Nothing up to the new position can be trusted: drop it, also in an error queue.
+            // Nothing up to the new position can be trusted: drop it, also in a queue in error.
             if (sq.state == QueueState::ready) fail(sq, SendFault::doorbell_jump);
             sq.consumer = producer;
         }
@@ -102,7 +102,8 @@ template <Rings R, class W> bool Sender<R, W>::read_doorbell(Sq& sq) {
     return sq.consumer != sq.producer;
 }
 
-/// Queue in error: requests complete as flushed, except those that asked for the first error only.
+/// For a queue in error: requests complete as flushed, except those that asked for the first error
+/// only.
 template <Rings R, class W> size_t Sender<R, W>::flush(Sq& sq) {
     size_t flushed = 0;
     while (sq.consumer != sq.producer && R::Send::has_room(sq)) {
@@ -137,7 +138,7 @@ typename Sender<R, W>::Step Sender<R, W>::execute(Sq& sq, size_t budget) {
     return execute_packet(sq);
 }
 
-/// Appends what the segment at `at` names and steps over it.
+/// Appends the data of the segment at `at` and steps over it.
 template <Rings R, class W>
 inline SendFault Sender<R, W>::gather_segment(const Sq& sq, Cursor& at, Gather& into,
                                               Access access) {
@@ -156,7 +157,7 @@ inline SendFault Sender<R, W>::gather_segment(const Sq& sq, Cursor& at, Gather& 
     return mapped ? SendFault::none : SendFault::protection;
 }
 
-/// Appends what all segments name.
+/// Appends the data of all segments.
 template <Rings R, class W>
 inline SendFault Sender<R, W>::gather_segments(const Sq& sq, Gather& into, Access access) {
     SendFault fault = SendFault::none;
@@ -165,12 +166,12 @@ inline SendFault Sender<R, W>::gather_segments(const Sq& sq, Gather& into, Acces
     return fault;
 }
 
-/// Packet pacing: whether what was sent before has not had its time yet.
+/// Packet pacing: whether the time of what was sent before is not over yet.
 template <Rings R, class W> bool Sender<R, W>::must_wait(const Sq& sq) const {
     return sq.rate_kbps != 0 && sq.paced_until > port_.now();
 }
 
-/// No more than `most` of the time that the queue did not use is made good for.
+/// At most `most` of the time that the queue did not use is made up for.
 template <Rings R, class W> void Sender<R, W>::save_time(Sq& sq, uint64_t most) const {
     if (sq.rate_kbps == 0) return;
     sq.paced_until = std::max(sq.paced_until, port_.now() - std::min(port_.now(), most));
@@ -182,7 +183,7 @@ template <Rings R, class W> void Sender<R, W>::spend_time(Sq& sq, uint32_t bytes
     sq.paced_until += uint64_t{bytes} * 8 * Limits::kClockKhz / sq.rate_kbps;
 }
 
-/// False when the wire is busy, or a receiver holds. `looped` keeps that the frame has had its
+/// False when the wire is busy, or a receiver holds. `looped` records that the frame has had its
 /// loopback while it waits for the wire.
 template <Rings R, class W>
 bool Sender<R, W>::transmit(std::span<const iovec> pieces, uint32_t bytes, Number domain,
@@ -199,7 +200,7 @@ bool Sender<R, W>::transmit(std::span<const iovec> pieces, uint32_t bytes, Numbe
     return true;
 }
 
-/// As transmit(), by the rules for what is sent.
+/// Like transmit(), through the rules for sent packets.
 template <Rings R, class W>
 bool Sender<R, W>::send_steered(std::span<const iovec> pieces, uint32_t bytes, const Origin& origin,
                                 SendProgress& progress) {
@@ -262,13 +263,13 @@ bool Sender<R, W>::send_frame(Sq& sq, Gather& frame, const SendRequest& request)
     sq.counters.packets++;
     sq.counters.bytes += bytes;
     sq.sent++;
-    // Last: it is sent, whatever happens to the copies.
+    // Last: the frame has been sent, whatever happens to the copies.
     if (receiver_.sniffs_sent()) receiver_.sniff_sent(frame.pieces(), frame.length());
     watch_.end_sent();
     return true;
 }
 
-/// What a hairpin SQ sends, which nobody has posted and nobody is told of.
+/// What a hairpin SQ sends: nobody posted it and nobody is notified of it.
 template <Rings R, class W> size_t Sender<R, W>::run_hairpin(Sq& sq, size_t budget) {
     current_ = nullptr; // no request is executed, so that none can end in an error
     if (sq.state != QueueState::ready || !sq.source) return 0;
@@ -356,7 +357,7 @@ typename Sender<R, W>::Step Sender<R, W>::send_segments(Sq& sq, const SendReques
     return step;
 }
 
-/// RC: the QP is connected to itself, so that both sides' memory is that of its own PD.
+/// RC: the QP is connected to itself, so the memory on both sides is that of its own PD.
 template <Rings R, class W>
 typename Sender<R, W>::Step Sender<R, W>::execute_rdma(const Sq& sq, bool reads) {
     const SendRequest& request = ring_.request();
@@ -420,7 +421,8 @@ typename Sender<R, W>::Step Sender<R, W>::execute_enable(const Sq& sq) const {
     return {.complete = true};
 }
 
-/// Goes on after the present request, or after all that there is if it claims to be longer.
+/// Continues after the present request, or at the end of what is posted if the request claims to be
+/// longer.
 template <Rings R, class W> void Sender<R, W>::skip(Sq& sq) {
     sq.consumer =
         static_cast<uint16_t>(sq.consumer + std::min(ring_.request().steps, sq.pending()));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The bodies of Sender that are about requests with a packet in each segment, for the file that
-// instantiates it for a ring format.
+// The members of Sender for requests with a packet in each segment, for the file that instantiates
+// it for a ring format.
 #pragma once
 
 #include "app/softhca/core/send_impl.hpp"
@@ -9,8 +9,8 @@
 
 namespace softhca::core {
 
-/// One segment per packet, and what is asked for concerns all of them. All segments are checked
-/// before a packet leaves, which also fetches the packets ahead.
+/// One segment per packet, and the offloads concern all of them. All segments are checked before a
+/// packet leaves, which also prefetches the packets.
 template <Rings R, class W> SendFault Sender<R, W>::gather_packets(const Sq& sq) {
     uint32_t packets = 0;
     bool all_whole = true;
@@ -35,8 +35,8 @@ template <Rings R, class W> SendFault Sender<R, W>::gather_packets(const Sq& sq)
     return packets == 0 ? SendFault::no_data : SendFault::none;
 }
 
-/// Finds the memory of a segment, null when it is in several pieces, and the window that it lies
-/// in. False: the key does not allow it.
+/// Finds the memory of a segment, null when it is in several pieces, and the window that contains
+/// it. False: the key does not allow it.
 template <Rings R, class W>
 bool Sender<R, W>::find_whole(const Sq& sq, const Segment& segment, KeyWindow& window,
                               const std::byte*& whole) {
@@ -63,7 +63,7 @@ typename Sender<R, W>::Step Sender<R, W>::send_batch(Sq& sq, size_t budget) {
     return {.complete = end_batch(sq, sent) == packets_, .packets = sent};
 }
 
-/// Returns how many packets of the request have left by now.
+/// Returns how many packets of the request have left so far.
 template <Rings R, class W> size_t Sender<R, W>::end_batch(Sq& sq, size_t sent) {
     for (size_t i = 0; i < sent; i++)
         sq.counters.bytes += whole_[sq.sent + i].iov_len;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Which send queues a round of the device thread looks at. An idle one costs nothing where its
-// owner has to ring a register that it shares with many others, as there are far fewer registers
-// than queues. Else its doorbell record is all that tells, and is looked at in turns.
+// Which send queues a round of the device thread looks at. An idle one costs nothing if its owner
+// has to ring a register shared with many others, as there are far fewer registers than queues.
+// Otherwise only its doorbell record shows new work, and the idle SQs are polled in turn.
 #pragma once
 
 #include "app/softhca/core/objects.hpp"
@@ -16,29 +16,29 @@
 
 namespace softhca::core {
 
-/// SQs that share a page of registers. Most of the time the value in a register tells which SQ was
-/// rung. Where two were, only the later one can be seen, so that after each ring all others are
-/// looked at as well, few in a round: none is rung for nothing.
+/// SQs that share a page of registers. Usually the value in a register identifies the SQ that was
+/// rung. Where two were rung, only the later one is visible, so after each ring all others are
+/// checked as well, a few per round: no ring is missed.
 struct RungTogether {
     std::shared_ptr<SendRegisters> registers;
     std::vector<Sq*> sqs;
     std::unordered_map<Number, Sq*> by_number;
-    bool watched = false; ///< the registers are looked at, so that SQs may sleep
-    size_t next = 0;      ///< of `sqs`, to be looked at …
-    size_t left = 0;      ///< … and so many from there on
+    bool watched = false; ///< the registers are polled, so that SQs may sleep
+    size_t next = 0;      ///< index in `sqs` of the next one to check …
+    size_t left = 0;      ///< … and how many are left from there on
 };
 
 /// Used by the device thread, or in control calls, with the device locked.
 class SendSchedule {
   public:
-    /// Whether the SQ has slept since it was last visited: it had nothing to send all the time.
+    /// Whether the SQ has slept since it was last visited: it had nothing to send all that time.
     [[nodiscard]] static bool has_slept(const Sq& sq) {
         return sq.rest != Sq::Rest::none || sq.idle_rounds == kWoken;
     }
-    /// How many SQs are looked at in a round for rings that could not be seen.
+    /// How many SQs a round checks for rings that could not be seen.
     static constexpr size_t kSweep = 8;
 
-    /// The SQ is not in reset, or not any more.
+    /// The SQ has left reset.
     void start(Sq& sq) {
         stop(sq);
         awake_.push_back(&sq);
@@ -50,7 +50,7 @@ class SendSchedule {
         if (group.left != 0) group.left++; // it may come between the others
         sq.rung_with = &group;
     }
-    /// It is looked at no more; nothing when it was not.
+    /// The SQ is no longer looked at; no effect when it was not.
     void stop(Sq& sq) {
         switch (std::exchange(sq.rest, Sq::Rest::none)) {
         case Sq::Rest::none: std::erase(awake_, &sq); break;
@@ -66,9 +66,9 @@ class SendSchedule {
         if (group->sqs.size() <= SendRegisters::kCount) end_watch(*group);
         if (group->sqs.empty()) groups_.erase(group->registers.get());
     }
-    /// Calls visit(Sq&), which returns units of work done, for each SQ that may have something to
-    /// do. Returns the work of all; never none while a ring may not have been understood yet.
-    /// `looks`: at so many of those whose record has to be looked at in turns.
+    /// Calls visit(Sq&), which returns units of work done, for each SQ that may have work. Returns
+    /// the total; never 0 while a ring may not have been attributed yet. `looks`: how many of the
+    /// SQs whose record has to be polled in turn are checked.
     template <class Visit> size_t round(size_t looks, Visit&& visit) {
         size_t work = 0;
         in_turn_.round(looks, [this](Sq& sq) { begin_visits(sq); });
@@ -76,7 +76,7 @@ class SendSchedule {
             work += listen(*group, visit);
         for (size_t i = 0; i < awake_.size();) {
             Sq& sq = *awake_[i];
-            // Before the visit: what is posted after this load but before those of the visit is
+            // Before the visit: what was posted after this load but before those of the visit is
             // done, and what is posted later leaves another value in the record.
             const uint32_t bell = sq.idle_rounds >= kPatience ? sq.doorbell.load() : 0;
             const size_t done = visit(sq);
@@ -97,17 +97,17 @@ class SendSchedule {
     }
 
   private:
-    static constexpr uint16_t kWoken = kPatience + 1; ///< in the place of idle rounds
+    static constexpr uint16_t kWoken = kPatience + 1; ///< in place of idle rounds
 
     [[nodiscard]] RungTogether& group_of(const Sq& sq) {
         RungTogether& group = groups_[sq.registers.get()];
         group.registers = sq.registers;
         return group;
     }
-    /// Registers are watched only where that is less to look at, and begin to be a round before the
-    /// first SQ sleeps: what was written before the SQ's last visit, that has seen.
+    /// Registers are watched only where that means less polling, and from one round before the
+    /// first SQ sleeps: anything written before the SQ's last visit was seen by that visit.
     [[nodiscard]] Sq::Rest rest_of(const Sq& sq) {
-        // What becomes due in other ways than by a ring of its own.
+        // SQs that become due in other ways than by their own doorbell.
         if (sq.managed || sq.repeats || sq.pace) return Sq::Rest::none;
         if (!sq.rung_with || sq.rung_with->sqs.size() <= SendRegisters::kCount)
             return Sq::Rest::in_turn;

@@ -11,7 +11,7 @@ template <class T> void add_new(std::vector<T*>& all, const std::vector<T*>& mor
         if (std::ranges::find(all, one) == all.end()) all.push_back(one);
 }
 
-/// What all flows of a rule ask for together.
+/// Combines what all flows of a rule ask for.
 void combine(Rule& rule) {
     static_cast<FlowActions&>(rule) = {};
     for (const Flow* const flow : rule.flows) {

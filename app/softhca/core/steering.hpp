@@ -11,20 +11,20 @@
 
 namespace softhca::core {
 
-/// Lookup cost grows with the number of different masks of a domain. Used with the device locked.
+/// Lookup cost grows with the number of different masks in a domain. Used with the device locked.
 class Steering {
   public:
-    /// `flow` stays where it is until erase(). Refuses (exists) one that contradicts an
-    /// equal one: another tag, other changes, or two of drop, forward and pass on at once.
+    /// `flow` must not move until erase(). Refuses (exists) a flow that contradicts an equal one:
+    /// another tag, other changes, or two of drop, forward and pass on at once.
     [[nodiscard]] Outcome<void> insert(const Flow& flow);
     void erase(const Flow& flow);
 
-    /// Of a packet, as much as the rules ask for.
+    /// The packet's key, with as much as the rules need.
     [[nodiscard]] const FlowKey& key_of(const Packet& packet) const {
         return asks_integrity_ ? packet.verified_key() : packet.key();
     }
-    /// The matching rule of the highest priority (lowest number); of equal priority, that whose
-    /// mask has been in use for longer. Null when none matches.
+    /// The matching rule of the highest priority (lowest number); among equal priorities, the one
+    /// whose mask has been in use for longer. Null when none matches.
     template <class W = NoWatch>
     [[nodiscard]] const Rule* match(FlowDomain domain, const FlowKey& key, W watch = {}) const {
         for (const auto& table : tables(domain)) {
@@ -34,8 +34,8 @@ class Steering {
         }
         return nullptr;
     }
-    /// The bypass rule that takes the packet, or null. In `copies` stand those before it that get a
-    /// copy and pass the packet on to the priorities after theirs.
+    /// The bypass rule that takes the packet, or null. `copies` gets the earlier rules that receive
+    /// a copy and pass the packet on to the priorities after theirs.
     template <class W = NoWatch>
     [[nodiscard]] const Rule* match(const FlowKey& key, std::vector<const Rule*>& copies,
                                     W watch = {}) const {
@@ -62,14 +62,14 @@ class Steering {
         }
     }
 
-    /// Calls `use(const Rule&, const RuleTable&)` for all rules of a domain, those first that see
-    /// packets first.
+    /// Calls `use(const Rule&, const RuleTable&)` for all rules of a domain, in the order in which
+    /// they see packets.
     template <class Use> void for_each_rule(FlowDomain domain, Use&& use) const {
         for (const auto& table : tables(domain))
             table->for_each([&](const Rule& rule) { use(rule, *table); });
     }
 
-    /// Of all lookups so far.
+    /// Counts all lookups so far.
     [[nodiscard]] LookupCounts counts() const;
 
   private:
@@ -83,7 +83,7 @@ class Steering {
 
     std::array<Tables, 4> domains_;
     bool asks_integrity_ = false;
-    LookupCounts gone_; ///< of tables that are no more
+    LookupCounts gone_; ///< of tables that are gone
 };
 
 } // namespace softhca::core

@@ -23,7 +23,7 @@
 
 namespace softhca::core {
 
-/// Why the device refused a command. Fronts turn it into an errno or a firmware status.
+/// Why the device refused a command. Fronts translate it to an errno or a firmware status.
 enum class Status : uint8_t {
     bad_parameter, ///< a value out of range or contradictory          (EINVAL)
     bad_resource,  ///< no object of that number and kind              (EINVAL, ENOENT)
@@ -39,8 +39,8 @@ template <class T> using Outcome = tl::expected<T, Status>;
 /// Object numbers are 24 bits wide, as on the wire of the device; 0 is never a valid number.
 using Number = uint32_t;
 
-/// What the device tells a front asynchronously. Called on a device thread with the device locked:
-/// keep it short, never call back into Device.
+/// What the device reports to a front asynchronously. Called on a device thread with the device
+/// locked: keep it short, never call back into Device.
 enum class AsyncEvent : uint8_t {
     port_active,
     port_error,
@@ -56,12 +56,12 @@ class Listener {
     virtual ~Listener() = default;
     /// An armed CQ received a completion. `cookie` is CqAttr::cookie.
     virtual void on_completion(Number cqn, uint64_t cookie) = 0;
-    /// `number` is the object concerned (0 for port and device events), `cookie` that of its
+    /// `number` is the object concerned (0 for port and device events), `cookie` the one in its
     /// attributes.
     virtual void on_async(AsyncEvent event, Number number, uint64_t cookie) = 0;
 };
 
-/// Bytes of another key of the same PD, from an address of that key on.
+/// Bytes of another key of the same PD, from an address within that key on.
 struct KeyPart {
     uint32_t lkey = 0;
     uint64_t address = 0, bytes = 0;
@@ -72,10 +72,10 @@ struct MkeyAttr {
     uint64_t iova = 0; ///< address of the first byte as WQEs name it
     uint64_t length = 0;
     DmaArea memory;
-    /// In place of memory: an indirect key. Its parts are looked up when they are used.
+    /// Instead of memory: an indirect key. Its parts are looked up when they are used.
     std::vector<KeyPart> parts{};
     bool local_write = false;                       ///< needed to receive into it
-    bool remote_read = false, remote_write = false; ///< who is connected may use it
+    bool remote_read = false, remote_write = false; ///< for the peer of a connection
     bool any_pd = false;              ///< queues of every PD may use it (a device's reserved lkey)
     std::optional<uint8_t> variant{}; ///< low byte of the key, when the owner chooses it
 };
@@ -93,17 +93,18 @@ struct CqAttr {
     bool events = false;                ///< has a completion channel or EQ: watch the arm doorbell
     std::optional<MiniFormat> compress; ///< write receive completions in blocks where possible
     bool ignore_overrun = false;        ///< a full ring is written over
-    bool collapsed = false;             ///< every completion goes to the first entry
+    bool collapsed = false;             ///< every completion overwrites the first entry
 };
 
 enum class QueueState : uint8_t { reset, ready, error };
 
-/// Which frames to its own port a device loops back inside, or who hears those of its own domain.
+/// Which frames to its own port a device loops back internally, or which frames of its own domain a
+/// TIR receives.
 struct Loopback {
     bool unicast = false, multicast = false; ///< to the port's addresses; to group addresses
     [[nodiscard]] bool any() const { return unicast || multicast; }
 };
-/// Transport domain of the kernel netdev beside a port.
+/// Transport domain of the kernel netdev alongside a port.
 inline constexpr Number kKernelDomain = 0;
 
 struct SqAttr {
@@ -112,16 +113,17 @@ struct SqAttr {
     Number transport_domain = kKernelDomain; ///< see TirAttr::self_loopback
     DmaArea ring;
     Doorbell doorbell;
-    /// Those by which its owner rings after it has written the doorbell. Null: it need not ring.
+    /// The registers that the owner rings after it has written the doorbell record. Null: it need
+    /// not ring.
     std::shared_ptr<SendRegisters> registers{};
     uint8_t log_wqebbs = 0;
     uint32_t user_index = 0; ///< reported in CQE srqn_uidx
     bool rc = false;         ///< of an RC QP that is connected to itself: sends no packets
-    /// Executes what other queues' requests let it execute (SendRequest::Kind::enable); what its
-    /// owner posts does not matter.
+    /// Executes up to the position that other queues' requests enable (SendRequest::Kind::enable);
+    /// what its owner posts does not matter.
     bool managed = false;
-    bool repeats = false;   ///< its ring is not posted anew: it goes round with the same requests
-    bool any_index = false; ///< requests need not say their place in the ring
+    bool repeats = false;   ///< its ring is not posted again: it goes round with the same requests
+    bool any_index = false; ///< requests need not give their place in the ring
     bool off_wire = false;  ///< may not send packets
     Listener* listener = nullptr;
     uint64_t cookie = 0;
@@ -134,11 +136,11 @@ struct StridingAttr {
     bool two_byte_shift = false;  ///< packets start two bytes into their first stride
 };
 
-/// What a hairpin queue may hold.
+/// Maximum contents of a hairpin queue.
 struct HairpinSize {
     uint8_t log_packets = 0, log_bytes = 0;
 };
-/// One queue of a hairpin pair, whose two may be of two devices.
+/// One queue of a hairpin pair; the two may belong to two devices.
 struct HairpinEnd {
     std::shared_ptr<const std::string> device; ///< its name; every device has its own
     Number number = 0;
@@ -179,7 +181,7 @@ struct HashFields {
     [[nodiscard]] bool any() const { return src_ip || dst_ip || src_port || dst_port; }
 };
 
-/// What of TCP is coalesced (lro.hpp).
+/// Which TCP traffic is coalesced (lro.hpp).
 struct LroAttr {
     bool ipv4 = false, ipv6 = false;
     uint64_t timeout_ns = 0; ///< no session lasts longer
@@ -200,15 +202,15 @@ struct TirAttr {
     LroAttr lro;
 };
 
-/// Where in the port's receive pipeline a rule stands; earlier domains see packets first.
-/// sniffer: gets a copy of every packet. bypass: user rules, by priority (0 first). Packets that no
-/// bypass rule takes go to the kernel netdev if the port has one that accepts them; what is left
-/// goes to the leftovers rules (ALL_DEFAULT, MC_DEFAULT), else it is dropped and counted.
-/// egress: rules for what is sent, by priority; what none takes leaves.
+/// The stage of the port's receive pipeline that a rule belongs to; earlier domains see packets
+/// first. sniffer: gets a copy of every packet. bypass: user rules, by priority (0 first). Packets
+/// that no bypass rule takes go to the kernel netdev if the port has one that accepts them; the
+/// remaining ones go to the leftovers rules (ALL_DEFAULT, MC_DEFAULT), else they are dropped and
+/// counted. egress: rules for sent packets, by priority; packets that none takes leave.
 enum class FlowDomain : uint8_t { sniffer, bypass, leftovers, egress };
 
-/// How a rule changes its packets, in this order: a tunnel of L2 taken off, or one of L3 by
-/// `reformat`; tags taken off; `edits`; tags put on; a tunnel put on by `reformat`.
+/// How a rule changes its packets, in this order: remove an L2 tunnel, or an L3 one by `reformat`;
+/// remove tags; `edits`; push tags; add a tunnel by `reformat`.
 struct RewriteAttr {
     bool decap = false; ///< the frame inside an L2 tunnel comes out
     uint8_t pop_vlans = 0;
@@ -223,47 +225,48 @@ struct FlowAttr {
     FlowKey value{}; ///< bits outside mask are ignored
     FlowKey mask{};
     bool drop = false;
-    /// The packet goes on to the rules of later priorities, and to what comes after them; with a
-    /// tag, unless those have one. Of the bypass domain only.
+    /// The packet goes on to the rules of later priorities, and to what comes after them; with this
+    /// rule's tag, unless those have one. Bypass domain only.
     bool pass_on = false;
     std::optional<uint32_t> tag; ///< 24 bits, reported in the CQE
     std::vector<Number> tirs;    ///< each gets a copy …
-    /// … and each of these flow tables decides about one. Rules stand before tables: that of a
-    /// priority leads to tables of a higher level only.
+    /// … and each of these flow tables handles one. Rules come before tables: a rule of a priority
+    /// leads to tables of a higher level only.
     std::vector<Number> tables;
     std::vector<Number> counters; ///< count what the rule gets, once each
     RewriteAttr rewrite;
 };
 
-/// A flow table: entries in groups of one mask each. What no entry takes goes to `miss`, or is
-/// dropped. Tables lead to tables of a higher level only.
+/// A flow table: entries in groups of one mask each. Packets that no entry takes go to `miss`, or
+/// are dropped. Tables lead to tables of a higher level only.
 struct FlowTableAttr {
     uint8_t level = 0;
     uint8_t log_size = 0; ///< entries
     Number miss = 0;
     bool sends = false; ///< decides about what is sent; what no entry takes leaves
-    /// Its entries are in ICM, where the program writes them, and begin at this address. Where they
-    /// lead to, they say themselves.
+    /// The entries are in ICM, where the program writes them, and begin at this address. They
+    /// contain their own destinations.
     std::optional<uint64_t> icm_root{};
 };
 
-/// Leads packets of entries on, all of them to one table and copies of some to another one.
+/// Sends packets of entries on, all of them to one table and copies of some to another one.
 struct SamplerAttr {
     uint8_t level = 0; ///< entries of tables of lower levels lead to it
     uint32_t ratio = 1;
     Number copies = 0, all = 0; ///< tables of higher levels …
-    bool any_level = false;     ///< … or whichever; a packet that goes round is lost in the end
+    bool any_level = false;     ///< … or of any level; a packet that loops is lost in the end
     bool sends = false;
 };
 
-/// Pairs of meters, all alike at first.
+/// Pairs of meters, all initially alike.
 struct MetersAttr {
     Number pd = 0; ///< SQs of this PD may read and write them
     uint32_t pairs = 1;
     std::array<MeterAttr, 2> meters{};
 };
 
-/// Has one of a pair's meters tell the packet's color, which comes into the low 8 bits of reg_c.
+/// Makes one of a pair's meters determine the packet's color, which goes into the low 8 bits of
+/// reg_c.
 struct MeteringAttr {
     Number pair = 0;
     uint8_t meter = 0;
@@ -283,7 +286,7 @@ struct FlowEntryAttr {
     bool drop = false;
     std::optional<uint32_t> tag{};  ///< 24 bits, reported in the CQE
     std::vector<Number> tirs{};     ///< each gets a copy …
-    std::vector<Number> tables{};   ///< … and each of these decides about one
+    std::vector<Number> tables{};   ///< … and each of these handles one
     bool any_level = false;         ///< also tables that are not of a higher level
     std::vector<Number> samplers{}; ///< … and each of these does
     std::vector<Number> counters{};
@@ -292,7 +295,7 @@ struct FlowEntryAttr {
     bool send = false; ///< in tables that send: leaves
 };
 
-/// Where packets enter flow tables: what arrives, what is sent, and copies of both.
+/// Where packets enter flow tables: received, sent, and copies of both.
 enum class FlowRoot : uint8_t { receive, transmit, sniff_received, sniff_sent };
 
 struct FlowCounts {
@@ -332,20 +335,21 @@ struct PortCounters {
     uint64_t link_downs = 0;       ///< times that the link went down
 };
 
-/// Packets to group addresses, of the wire and of the loopback; broadcast is not multicast here.
+/// Packets to group addresses, on the wire and in the loopback; broadcast does not count as
+/// multicast here.
 struct GroupCounters {
     FlowCounts rx_multicast, rx_broadcast, tx_multicast, tx_broadcast;
     FlowCounts loopback_multicast, loopback_broadcast;
 };
 
-/// Sizes that received frames are counted by, each after the one before it: the longest frame of
-/// each, in octets with FCS. Those of RFC 2819, and mlx5's own above.
+/// Size classes of received frames, in ascending order: the longest frame of each, in octets with
+/// FCS. The classes of RFC 2819, and above those mlx5's own.
 inline constexpr std::array<uint32_t, 10> kFrameSizeEnds{64,   127,  255,  511,  1023,
                                                          1518, 2047, 4095, 8191, 10239};
 inline constexpr size_t kPriorities = 8;
 
-/// Frames of the wire by size, and by the priority of their 802.1Q tag: as a port counts that
-/// trusts this priority. Those without such a tag are of priority 0.
+/// Frames on the wire by size, and by the priority of their 802.1Q tag, as a port counts that
+/// trusts this priority. Untagged frames have priority 0.
 struct FrameCounters {
     std::array<uint64_t, kFrameSizeEnds.size()> rx_sizes{};
     std::array<FlowCounts, kPriorities> rx_priorities{}, tx_priorities{};

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the data path tells of itself while somebody looks (see no_watch.hpp).
+// What the data path reports while it is observed (see no_watch.hpp).
 #pragma once
 
 #include "app/softhca/core/recorder.hpp"
 
 namespace softhca::core {
 
-/// Hands everything to a recorder; passed by value.
+/// Forwards everything to a recorder; passed by value.
 class Watch {
   public:
     explicit Watch(Recorder& recorder) : recorder_(&recorder) {}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The commands that are about the transport: pages lent to the firmware, doorbell pages of the BAR,
-// event queues in the guest's memory.
+// The transport's commands: pages lent to the firmware, doorbell pages of the BAR, event queues in
+// the guest's memory.
 #pragma once
 
 #include "app/softhca/pci/event_queues.hpp"
@@ -11,7 +11,7 @@
 
 namespace softhca::pci {
 
-// What is given by reference outlives the table.
+// Arguments passed by reference outlive the table.
 void add_page_commands(prm::CommandTable& table, std::vector<uint64_t>& given_pages);
 void add_uar_commands(prm::CommandTable& table);
 void add_eq_commands(prm::CommandTable& table, EventQueues& queues);

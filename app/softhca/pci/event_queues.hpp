@@ -18,7 +18,7 @@ using prm::EventType;
 struct EqAttr {
     core::DmaArea ring;
     uint8_t log_entries = 0;
-    uint32_t uar = 0; ///< the page of the BAR that its doorbell is in
+    uint32_t uar = 0; ///< the page of the BAR that contains its doorbell
     uint32_t vector = 0;
     uint64_t mask = 0; ///< bit per EventType that goes to this EQ
 };
@@ -35,11 +35,11 @@ class EventQueues final : public prm::EventSink {
     [[nodiscard]] bool destroy(uint32_t eqn);
     void clear() override;
 
-    /// The consumer index moved; `arm`: interrupt when there is more. Of another page than the EQ's
-    /// own it means nothing: programs write to pages of theirs, and EQs are the driver's.
+    /// The consumer index moved; `arm`: interrupt when there is more. Ignored from any other page
+    /// than the EQ's own: programs write to pages of theirs, and EQs are the driver's.
     void ring_doorbell(uint32_t uar, uint32_t eqn, uint32_t consumer, bool arm);
     void push(uint32_t eqn, EventType type, uint8_t subtype, const EventData& data) override;
-    /// To every EQ whose mask has the type.
+    /// To every EQ whose mask includes the type.
     void push_all(EventType type, uint8_t subtype, const EventData& data) override;
     [[nodiscard]] bool wanted(EventType type) const;
     [[nodiscard]] uint64_t lost() const; ///< EQEs that found their EQ full

@@ -13,8 +13,8 @@
 
 namespace softhca::pci {
 
-/// Thread-safe: the transport and the control socket call. What the guest writes, however wrong,
-/// has an answer.
+/// Thread-safe: the transport and the control socket call. Every guest write, however wrong, is
+/// handled.
 class Function {
   public:
     Function(core::Device& device, uint32_t speed_mbps, prm::Users users);
@@ -27,12 +27,11 @@ class Function {
     void reset();
     [[nodiscard]] uint32_t bar0();
 
-    /// Firmware stops with this health syndrome: no command is answered any more and no packet
-    /// moves until the driver resets it. The driver finds out when it next looks at the health
-    /// buffer.
+    /// Firmware stops with this health syndrome: no command is answered and no packet moves until
+    /// the driver resets it. The driver finds out when it next checks the health buffer.
     void fail(uint8_t syndrome);
 
-    /// Calls use(GuestMemory&) or use(prm::Firmware&) with nobody else in the function.
+    /// Calls use(GuestMemory&) or use(prm::Firmware&) with exclusive access to the function.
     template <class Use> decltype(auto) with_memory(Use&& use) {
         const std::lock_guard lock(mutex_);
         return use(memory_);
@@ -45,7 +44,7 @@ class Function {
     [[nodiscard]] EventQueues& events() { return events_; }        ///< likewise
 
   private:
-    /// What the driver sees of the interface's state (Linux: MLX5_NIC_IFC_*).
+    /// The interface state that the driver sees (Linux: MLX5_NIC_IFC_*).
     enum class Interface : uint8_t { full = 0, disabled = 1, software_reset = 7 };
 
     void reset_firmware();
@@ -60,7 +59,7 @@ class Function {
     Interrupts interrupts_;
     GuestMemory memory_;
     EventQueues events_{interrupts_};
-    std::vector<uint64_t> given_pages_; ///< by MANAGE_PAGES; stay the driver's after a teardown
+    std::vector<uint64_t> given_pages_; ///< by MANAGE_PAGES; remain given after a teardown
     prm::Firmware firmware_;
     CommandQueue commands_;
     uint32_t queue_address_high_ = 0;

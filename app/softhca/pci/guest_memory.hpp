@@ -13,17 +13,17 @@
 namespace softhca::pci {
 
 /// Translates guest-physical addresses. Files behind the memory are mapped whole, once, and stay
-/// mapped until the process ends: pointers handed out stay valid whatever the guest or its firmware
+/// mapped until the process ends: returned pointers stay valid whatever the guest or its firmware
 /// does to the memory map. Used by the transport's thread only.
 class GuestMemory final : public prm::Memory {
   public:
     /// Forgets the memory map (not the mappings).
     void clear() { regions_.clear(); }
-    /// `size` bytes from `offset` on of the file appear at guest address `address`. Does not take
-    /// the descriptor over.
+    /// Maps `size` bytes of the file, from `offset` on, at guest address `address`. Does not take
+    /// ownership of the descriptor.
     [[nodiscard]] Result<void> add(int fd, uint64_t offset, uint64_t address, uint64_t size);
     [[nodiscard]] bool overlaps(uint64_t address, uint64_t size) const;
-    /// Takes the range away, or what of it there is.
+    /// Removes the range, or the part of it that exists.
     void remove(uint64_t address, uint64_t size);
 
     [[nodiscard]] std::byte* translate(uint64_t address, uint64_t size) const override;

@@ -18,7 +18,7 @@ class Interrupts {
     /// Delivers one message; called with a lock held that no other device call takes.
     using Deliver = std::function<void(uint64_t address, uint32_t data)>;
     void deliver_by(Deliver deliver);
-    /// The other way: whoever is called keeps table and masks himself and is told of every vector
+    /// The alternative: the callee keeps table and masks itself and is notified of every vector
     /// that is raised, with the same lock held.
     using Signal = std::function<void(uint32_t vector)>;
     void signal_by(Signal signal);

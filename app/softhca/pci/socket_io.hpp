@@ -10,10 +10,11 @@
 
 namespace softhca::pci {
 
-/// Descriptors that one message may bring; more are closed.
+/// Maximum number of descriptors in one message; more are closed.
 inline constexpr size_t kMaxMessageFds = 64;
 
-/// Reads exactly `bytes` bytes, and adds what descriptors come with them. False at end of file.
+/// Reads exactly `bytes` bytes, and appends any descriptors that come with them. False at end of
+/// file.
 [[nodiscard]] Result<bool> receive_exactly(int socket, void* to, size_t bytes,
                                            std::vector<Fd>& fds);
 

@@ -10,8 +10,8 @@
 
 namespace softhca::pci {
 
-/// The protocol carries no MSI-X messages; they go in by QEMU's -qtest socket as memory writes.
-/// Connected on the first interrupt: QEMU opens it while it starts.
+/// The protocol carries no MSI-X messages; they are sent as memory writes through QEMU's -qtest
+/// socket. Connected on the first interrupt: QEMU opens the socket while it starts.
 class QtestInterrupts {
   public:
     explicit QtestInterrupts(std::string path) : path_(std::move(path)) {}

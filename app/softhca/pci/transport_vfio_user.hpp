@@ -30,12 +30,11 @@ class VectorEvents {
     std::array<Vector, BarLayout::kVectors> vectors_;
 };
 
-/// Listens at the path and waits for QEMU.
+/// Listens at the path and waits for QEMU to connect.
 [[nodiscard]] Result<Fd> accept_vfio_user(const std::string& path);
 
-/// Serves the function on the connected socket until the client closes it. What the client asks
-/// wrongly is refused; the connection ends with an error only when messages cannot be told apart
-/// any more.
+/// Serves the function on the connected socket until the client closes it. Invalid requests are
+/// refused; the connection ends with an error only when message boundaries are lost.
 [[nodiscard]] Result<void> serve_vfio_user(Function& function, Fd socket);
 
 } // namespace softhca::pci

@@ -13,7 +13,7 @@ namespace softhca::prm {
 
 inline constexpr size_t kEditBytes = 8; ///< of one modification
 
-/// Nothing: a kind, a field or a part of one that the device does not have.
+/// Empty: a kind, a field or a part of one that the device does not have.
 [[nodiscard]] std::optional<std::vector<core::HeaderEdit>>
 read_header_edits(std::span<const std::byte> prm);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What firmware reports besides the answers to commands.
+// What firmware reports other than the answers to commands.
 #pragma once
 
 #include <array>
@@ -20,9 +20,9 @@ enum class EventType : uint8_t {
     object_change = 0x27,
 };
 
-/// What programs may hear of, where the device says it (event_cap), as bits by type: of their
-/// objects, and of none. Source of the former's types: Linux, enum mlx5_event; what no object here
-/// has does not happen.
+/// Events that programs may subscribe to, as the device announces them (event_cap), as bits by
+/// type: events of their objects, and of no object. Source of the former's types: Linux, enum
+/// mlx5_event; types of which no object here has events do not occur.
 inline constexpr uint64_t kUserObjectEvents = 0x80'311f00bf;
 inline constexpr uint64_t kUserEvents = 1u << static_cast<unsigned>(EventType::port_change);
 
@@ -43,17 +43,17 @@ struct Eqe {
 };
 static_assert(sizeof(Eqe) == 64 && offsetof(Eqe, data) == 32 && offsetof(Eqe, owner) == 63);
 
-/// Where events go: event queues in a guest's memory, or event files of a process. Called on device
-/// threads with the device locked.
+/// Destination of events: event queues in a guest's memory, or event files of a process. Called on
+/// device threads with the device locked.
 class EventSink {
   public:
     virtual ~EventSink() = default;
 
-    /// To the event queue of that number.
+    /// To the event queue with that number.
     virtual void push(uint32_t eqn, EventType type, uint8_t subtype, const EventData& data) = 0;
-    /// To everyone who wants events of this type.
+    /// To every subscriber of this type.
     virtual void push_all(EventType type, uint8_t subtype, const EventData& data) = 0;
-    /// The firmware was reset: nobody wants events any more.
+    /// The firmware was reset: there are no subscribers any more.
     virtual void clear() = 0;
 };
 

@@ -33,8 +33,8 @@ struct Field {
     size_t width;
 };
 
-/// A structure inside a command or an answer. Does not own the bytes. What lies beyond the end of
-/// the buffer reads as zero and ignores writes, so no command is too short to be looked at.
+/// A structure inside a command or an answer. Does not own the bytes. Reads beyond the end of the
+/// buffer give zero and writes are ignored, so no command is too short to be read.
 class Fields {
   public:
     Fields(uint8_t* data, size_t size) : data_(data), size_(size) {}
@@ -54,14 +54,14 @@ class Fields {
             byte = static_cast<uint8_t>(value >> i & 1 && i < 64 ? byte | one : byte & ~one);
         }
     }
-    /// The structure that begins at this field and ends, as far as we know, with the buffer.
+    /// The structure that begins at this field and ends, as far as is known, with the buffer.
     [[nodiscard]] Fields at(Field field) const {
         const size_t skip = std::min(field.offset / 8, size_);
         return {data_ + skip, size_ - skip};
     }
     [[nodiscard]] uint8_t* data() const { return data_; }
     [[nodiscard]] size_t size() const { return size_; }
-    /// A copy of the first `bytes` bytes, filled up with zeros.
+    /// A copy of the first `bytes` bytes, padded with zeros.
     [[nodiscard]] std::vector<uint8_t> copy(size_t bytes) const {
         std::vector<uint8_t> copied(bytes);
         std::copy_n(data_, std::min(bytes, size_), copied.begin()); // either may be empty

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The state behind the firmware commands, and how a command is looked up and run.
+// The state behind the firmware commands, and how commands are looked up and run.
 #pragma once
 
 #include "app/softhca/core/device.hpp"
@@ -22,11 +22,12 @@
 
 namespace softhca::prm {
 
-/// One command while it runs. The buffers are as long as the driver said, and not shared with it.
+/// One command while it runs. The buffers have the length that the driver gave, and are not shared
+/// with it.
 struct Command {
     uint16_t opcode = 0;
     uint16_t op_mod = 0;
-    uint16_t uid = 0; ///< of the user whose it is; 0: the driver
+    uint16_t uid = 0; ///< of the user that sent it; 0: the driver
     std::vector<uint8_t> in;
     std::vector<uint8_t> out; ///< zeros; status and syndrome are filled in by the caller
 
@@ -45,7 +46,7 @@ struct CommandInfo {
 };
 using CommandTable = std::map<uint16_t, CommandInfo>;
 
-/// The kinds of capabilities that we know: the `type` of QUERY_HCA_CAP.
+/// The supported kinds of capabilities: the `type` of QUERY_HCA_CAP.
 enum class CapType : uint8_t {
     general = 0,
     ethernet = 1,
@@ -63,21 +64,21 @@ struct Capabilities {
     std::map<CapType, Page> maximum;
     std::map<CapType, Page> current;
 };
-/// Who uses the firmware beside its driver (DevX), and how.
+/// Who uses the firmware besides its driver (DevX), and how.
 enum class Users : uint8_t {
     none,
-    objects,  ///< by commands that make objects
+    objects,  ///< by commands that create objects
     steering, ///< and by rules that they write into ICM
 };
-/// `steering_format`: of the entries that they write there.
+/// `steering_format`: format of the entries that they write there.
 [[nodiscard]] Capabilities make_capabilities(Users users, uint16_t vhca_id,
                                              uint8_t steering_format);
 
-/// A fault asked for: commands of an opcode, or of any, fail with `status` without being run.
+/// An injected fault: commands of an opcode, or of any, fail with `status` without being run.
 struct Injection {
     FwStatus status = FwStatus::internal_error;
-    uint32_t skip = 0;              ///< so many are run first
-    uint32_t count = 0;             ///< so many fail; 0: all
+    uint32_t skip = 0;              ///< this many are run first
+    uint32_t count = 0;             ///< this many fail; 0: all
     std::vector<uint16_t> spared{}; ///< opcodes; of an injection for any command
 };
 
@@ -88,10 +89,10 @@ struct CommandCounts {
 /// Rows of the packet pacing table, of which the first means no limit.
 inline constexpr size_t kPacingRates = 128;
 
-/// Of one flow table entry; and as many counters.
+/// Per flow table entry; the same limit applies to counters.
 inline constexpr uint8_t kLogMaxDestinations = 6;
 
-/// Counters of a bulk, times what these bits allow (Linux: enum mlx5_fc_bulk_alloc_bitmask).
+/// Counters in a bulk, times what these bits allow (Linux: enum mlx5_fc_bulk_alloc_bitmask).
 inline constexpr uint32_t kCounterBulk = 128;
 inline constexpr uint8_t kCounterBulks = 0x1f;
 inline constexpr uint8_t kLogMaxQueriedCounters = 15;
@@ -100,7 +101,7 @@ inline constexpr uint8_t kLogMaxQueriedCounters = 15;
 struct PacingRate {
     uint32_t rate = 0; ///< kbit/s, or WQEs a second; 0: no limit
     bool of_wqes = false;
-    uint16_t uid = 0; ///< the only user who may name it, or kSharedUid: all may
+    uint16_t uid = 0; ///< the only user who may use it, or kSharedUid: all may
 };
 
 /// Memory that a user has registered.
@@ -109,15 +110,15 @@ struct Umem {
     bool writable = false;
 };
 
-/// What the core does not keep of flow tables.
+/// Flow table data that the core does not keep.
 struct FlowRecords {
     std::map<core::Number, MatchMask> masks; ///< of groups, to read their entries' values by
     /// Contexts of entries, by table and index.
     std::map<std::pair<core::Number, core::Number>, std::vector<uint8_t>> entries;
 };
 
-/// Firmware of one device, behind whatever transport brings its commands: one at a time, on a
-/// thread of the transport. Events arrive from the device threads.
+/// Firmware of one device, independent of the transport that brings its commands: one at a time, on
+/// a thread of the transport. Events arrive from the device threads.
 class Firmware final : private core::Listener {
   public:
     /// `memory` and `events` outlive it.
@@ -125,34 +126,34 @@ class Firmware final : private core::Listener {
              Users users);
     ~Firmware() override;
 
-    /// Whether refused commands are told on stderr; at first they are.
+    /// Whether refused commands are reported on stderr; initially they are.
     void set_verbose(bool on) { verbose_ = on; }
     /// Commands that only this transport has.
     void add_commands(CommandTable commands) { commands_.merge(commands); }
 
     /// Runs the command and fills in status and syndrome of its answer.
     void execute(Command& command);
-    /// Destroys all objects and forgets what the driver has set, as function-level reset and
+    /// Destroys all objects and forgets the driver's settings, as function-level reset and
     /// TEARDOWN_HCA do.
     void reset();
 
-    /// In an opcode's place: whichever command comes.
+    /// Used as an opcode: any command.
     static constexpr uint16_t kAnyCommand = 0;
-    /// Replaces the opcode's injection; status ok: none any more. Returns whether commands were
-    /// still to fail by the former one.
+    /// Replaces the opcode's injection; status ok: removes it. Returns whether the former one still
+    /// had commands to fail.
     bool inject(uint16_t opcode, Injection injection);
-    /// The opcode of a command by its name in the PRM (CREATE_CQ …), if we know it.
+    /// The opcode of a command by its name in the PRM (CREATE_CQ …), if it is supported.
     [[nodiscard]] std::optional<uint16_t> opcode_of(std::string_view name) const;
-    [[nodiscard]] std::vector<uint16_t> opcodes() const; ///< all that we know
-    /// How the commands so far went, by name.
+    [[nodiscard]] std::vector<uint16_t> opcodes() const; ///< all supported ones
+    /// Results of the commands so far, by name.
     [[nodiscard]] std::map<std::string, CommandCounts> command_counts() const;
 
-    /// Up while both the driver wants the port up and the cable is plugged in.
+    /// The port is up while the driver wants it up and the cable is plugged in.
     void set_admin_up(bool up);
     void set_cable(bool plugged_in);
     [[nodiscard]] bool admin_up() const { return admin_up_; }
     [[nodiscard]] bool cable() const { return cable_; } ///< plugged in
-    /// Tells the driver of an event, whether it happened or not.
+    /// Reports an event to the driver, whether it happened or not.
     void report(core::AsyncEvent event, core::Number number);
 
     // For the commands.
@@ -165,7 +166,7 @@ class Firmware final : private core::Listener {
     std::array<uint8_t, 6> mac;
     std::vector<uint8_t> vport_context;                  ///< what MODIFY_NIC_VPORT_CONTEXT wrote
     std::map<uint8_t, std::vector<uint8_t>> vport_lists; ///< allowed addresses by list type
-    std::vector<uint8_t> node_description = std::vector<uint8_t>(64); ///< that was written
+    std::vector<uint8_t> node_description = std::vector<uint8_t>(64); ///< as written
     uint32_t speed_mbps;
     uint64_t wanted_fec = 0; ///< as the driver wrote it; 0: the port chooses
     std::chrono::steady_clock::time_point beacon_end; ///< the LED blinks until then
@@ -178,14 +179,15 @@ class Firmware final : private core::Listener {
     core::Number reserved_pd = 0;
 
     core::Listener* listener() { return this; }
-    /// Those of a UAR that exists.
+    /// The registers of an existing UAR.
     [[nodiscard]] std::shared_ptr<core::SendRegisters> registers_of(core::Number uar) const {
         const auto found = send_registers.find(uar);
         return found != send_registers.end() ? found->second : nullptr;
     }
-    /// Creates the key of all memory on first use: before the driver comes, firmware moves memory.
+    /// Creates the key for all memory on first use: firmware moves memory before the driver
+    /// attaches.
     void make_reserved_lkey();
-    /// PD 0 is the firmware's own: the driver makes queues in it that never receive.
+    /// PD 0 is the firmware's own: the driver creates queues in it that never receive.
     core::Number pd_of(uint64_t pd) const {
         return pd != 0 ? static_cast<core::Number>(pd) : reserved_pd;
     }
@@ -195,7 +197,7 @@ class Firmware final : private core::Listener {
     void on_async(core::AsyncEvent event, core::Number number, uint64_t cookie) override;
 
     [[nodiscard]] FwStatus run(Command& command, uint32_t& syndrome);
-    /// The status that the injection for `of`, an opcode or kAnyCommand, has for this command.
+    /// The status that the injection for `of`, an opcode or kAnyCommand, gives this command.
     [[nodiscard]] std::optional<FwStatus> take_injection(uint16_t of, uint16_t opcode);
 
     CommandTable commands_;
@@ -207,8 +209,8 @@ class Firmware final : private core::Listener {
     bool cable_ = true;
 };
 
-/// What the `cookie` of queues tells about them (Linux: MLX5_EVENT_QUEUE_TYPE_*); that of a virtio
-/// queue is the type of its general object.
+/// What the `cookie` of queues says about them (Linux: MLX5_EVENT_QUEUE_TYPE_*); for a virtio queue
+/// it is the type of its general object.
 inline constexpr uint64_t kQueueTypeQp = 0, kQueueTypeRq = 1, kQueueTypeSq = 2;
 
 // One function per command family adds its commands to the table.

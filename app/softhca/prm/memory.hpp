@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The memory that firmware commands name by addresses, whoever it belongs to.
+// The memory that firmware commands refer to by address, whoever owns it.
 #pragma once
 
 #include "app/softhca/core/dma.hpp"
@@ -11,19 +11,19 @@
 
 namespace softhca::prm {
 
-/// A guest's pages, or what a process has registered. Addresses are those of the device's DMA.
+/// A guest's pages, or what a process has registered. Addresses are the device's DMA addresses.
 class Memory {
   public:
     virtual ~Memory() = default;
 
     /// Host address of `size` bytes of it, or null when not all of them exist.
     [[nodiscard]] virtual std::byte* translate(uint64_t address, uint64_t size) const = 0;
-    /// A ring or memory region made of pages of 2^page_shift bytes, or nothing when a page is not
-    /// in this memory or the pages do not hold offset + length bytes.
+    /// A ring or memory region made of pages of 2^page_shift bytes; empty when a page is not in
+    /// this memory or the pages do not hold offset + length bytes.
     [[nodiscard]] virtual std::optional<core::DmaArea> area(std::span<const uint64_t> pages,
                                                             uint8_t page_shift, uint64_t offset,
                                                             uint64_t length) const = 0;
-    /// All of the address space up to the end of memory. Holes lead to a scratch page.
+    /// The whole address space up to the end of memory. Holes map to a scratch page.
     [[nodiscard]] virtual core::DmaArea everything() const = 0;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Which firmware objects exist, what each was made with, and which others it holds.
+// Which firmware objects exist, the parameters of each, and the objects that it references.
 #pragma once
 
 #include "app/softhca/core/device.hpp"
@@ -67,7 +67,7 @@ enum class Kind : uint8_t {
 };
 inline constexpr uint8_t kKinds = 30;
 
-/// How many objects of a kind there may be, as a power of two; what the capabilities say.
+/// Limit on the number of objects of a kind, as a power of two; reported in the capabilities.
 [[nodiscard]] constexpr uint8_t log_limit(Kind kind) {
     switch (kind) {
     case Kind::tir: return core::Limits::kLogMaxTirs;
@@ -81,7 +81,8 @@ inline constexpr uint8_t kKinds = 30;
     case Kind::virtq: return core::Limits::kLogMaxVirtqs;
     case Kind::virtq_counters: return core::Limits::kLogMaxVirtqCounters;
     case Kind::tis: return 12;
-    // What the kernel's driver makes of these for itself, and no more: no packet would use others.
+    // What the kernel's driver creates of these for itself, and no more: no packet would use
+    // others.
     case Kind::xrc_srq:
     case Kind::rmp: return kLogMaxSrqs;
     case Kind::xrcd: return 1;
@@ -105,7 +106,7 @@ inline constexpr uint8_t kKinds = 30;
     return 0;
 }
 
-/// Number of the object for ICM that programs fill (SW_ICM): its first block.
+/// Object number of ICM that programs fill (SW_ICM): its first block.
 [[nodiscard]] constexpr core::Number icm_number(uint64_t address) {
     return static_cast<core::Number>(address >> core::kLogIcmBlock);
 }
@@ -113,10 +114,10 @@ inline constexpr uint8_t kKinds = 30;
     return uint64_t{number} << core::kLogIcmBlock;
 }
 
-/// Of the driver's commands that make objects for every user: the event queues of completions, say
-/// (Linux: MLX5_SHARED_RESOURCE_UID).
+/// For the driver's commands that create objects for every user, such as the event queues of
+/// completions (Linux: MLX5_SHARED_RESOURCE_UID).
 inline constexpr uint16_t kSharedUid = 0xffff;
-/// What a user may do besides (Linux: MLX5_UCTX_CAP_RAW_TX): have SQs of his own.
+/// What else a user may do (Linux: MLX5_UCTX_CAP_RAW_TX): create SQs.
 inline constexpr uint32_t kRawTransmit = 1;
 
 struct Ref {
@@ -126,49 +127,49 @@ struct Ref {
 };
 
 struct Object {
-    std::vector<uint8_t> context{}; ///< as the command gave it: QUERY_* answers with it
-    std::vector<Ref> uses{};        ///< counted in each of these as a user
+    std::vector<uint8_t> context{}; ///< as given in the command: QUERY_* returns it
+    std::vector<Ref> uses{};        ///< each counts this object as a user
     uint32_t users = 0;
-    uint16_t uid = 0; ///< whose it is; 0: the driver's. Set by Objects
+    uint16_t uid = 0; ///< the user that owns it; 0: the driver. Set by Objects
     uint8_t state = 0;
-    uint32_t detail = 0; ///< what else the commands of its kind remember
+    uint32_t detail = 0; ///< whatever else the commands for its kind remember
 };
 
-/// Enforces that what is used exists and is not destroyed before its users. Not thread-safe: the
-/// command interface is the only user.
+/// Enforces that referenced objects exist and are not destroyed before their users. Not
+/// thread-safe: the command interface is the only user.
 ///
-/// Commands are those of a user (uid, see CREATE_UCTX) or of the driver (0), which sees everything.
-/// A user sees what he made, and what the driver made for all.
+/// Commands come from a user (uid, see CREATE_UCTX) or from the driver (0), which sees everything.
+/// A user sees what it created, and what the driver created for all.
 class Objects {
   public:
-    /// Whose command runs from now on.
+    /// The owner of the commands that run from now on.
     void act_for(uint16_t uid) { uid_ = uid; }
     [[nodiscard]] Object* find(Kind kind, core::Number number);
-    /// The same, whoever may see it.
+    /// Likewise, whoever may see it.
     [[nodiscard]] Object* look_up(Kind kind, core::Number number);
-    /// Whether who runs the command sees what is `owner`'s.
+    /// Whether the user of the present command sees objects of `owner`.
     [[nodiscard]] bool sees(uint16_t owner) const {
         return is_driver() || owner == uid_ || owner == kSharedUid;
     }
-    /// Those numbers of one object, which has Object::detail of them, that begin with this one;
-    /// 0: none.
+    /// The consecutive numbers of one object, which has Object::detail of them, that begin with
+    /// this one; 0: none.
     [[nodiscard]] core::Number run_from(Kind kind, core::Number number);
     [[nodiscard]] bool has_owner(uint16_t uid) const;
-    /// Whether all of these exist; the first that does not is remembered.
+    /// Whether all of these exist; the first missing one is remembered.
     [[nodiscard]] bool exist(const std::vector<Ref>& refs);
-    /// What the last exist() or can_remove() that failed was about, for messages. Cleared by this.
+    /// What the last failed exist() or can_remove() was about, for messages. Clears it.
     [[nodiscard]] std::string take_culprit() { return std::exchange(culprit_, {}); }
-    /// Sets it, for a refusal that is about something else.
+    /// Sets it, for a refusal with another cause.
     void blame(std::string culprit) { culprit_ = std::move(culprit); }
-    /// There are as many objects of this kind as there may be. For kinds unknown to the core.
+    /// The limit for objects of this kind is reached. For kinds unknown to the core.
     [[nodiscard]] bool full(Kind kind) const {
         return counts_[static_cast<size_t>(kind)] >> log_limit(kind) != 0;
     }
-    /// Records an object; what it uses must exist.
+    /// Records an object; what it references must exist.
     Object& add(Kind kind, core::Number number, Object object);
-    /// Exchanges what an object uses.
+    /// Replaces an object's references.
     void set_uses(Object& object, std::vector<Ref> uses);
-    /// Says whether the object may go (ok, bad_resource or resource_busy).
+    /// Whether the object may be destroyed (ok, bad_resource or resource_busy).
     [[nodiscard]] FwStatus can_remove(Kind kind, core::Number number);
     void remove(Kind kind, core::Number number);
     /// A number for an object that only the firmware knows, in first..last; 0: none left.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the commands of send and receive queues share.
+// Common parts of the commands for send and receive queues.
 #pragma once
 
 #include "app/softhca/prm/firmware.hpp"
@@ -8,26 +8,25 @@
 
 namespace softhca::prm {
 
-/// The Q counter that an RQ's context names; 0: none.
+/// The Q counter in an RQ's context; 0: none.
 [[nodiscard]] std::optional<core::Number> read_q_counter(Firmware& firmware, const Fields& context);
-/// The transport domain of the TIS that an SQ's context names, which is added to what it uses.
-/// Without a TIS that of the kernel; nothing: there is no such TIS.
+/// The transport domain of the TIS in an SQ's context; the TIS is added to what the SQ uses.
+/// Without a TIS, the kernel's domain; empty: there is no such TIS.
 [[nodiscard]] std::optional<core::Number> read_tis(Firmware& firmware, const Fields& context,
                                                    std::vector<Ref>& uses);
-/// The end of CREATE_SQ: the SQ is there, and goes again if there is no such rate.
+/// The end of CREATE_SQ: the SQ exists, and is destroyed again if there is no such rate.
 [[nodiscard]] FwStatus add_sq(Firmware& firmware, Command& command, core::Number sqn,
                               std::vector<Ref> uses);
 
-/// The RQ that hears of what the QP tells, which is the device's side of a connected pair; 0: there
-/// is none.
+/// The RQ that receives the QP's messages: the device's side of a connected pair; 0: there is none.
 [[nodiscard]] core::Number event_queue_of(Firmware& firmware, core::Number qp);
 
-/// Object::detail of a virtio queue that sends.
+/// Object::detail of a sending virtio queue.
 inline constexpr uint32_t kVirtqSends = 1;
 
 // ---------------------------------------------------------------- hairpin queues
 
-/// Where the context of an SQ or RQ says that it is a hairpin queue, and who its peer is.
+/// Where the context of an SQ or RQ says that it is a hairpin queue, and names its peer.
 struct HairpinPlaces {
     Field hairpin, peer, vhca;
     Kind peer_kind;
@@ -40,22 +39,22 @@ inline constexpr HairpinPlaces kHairpinRq{PRM(rqc, hairpin), PRM(rqc, hairpin_pe
 [[nodiscard]] FwStatus create_hairpin_sq(Firmware& firmware, Command& command);
 [[nodiscard]] FwStatus create_hairpin_rq(Firmware& firmware, Command& command);
 
-/// A change of state as MODIFY_SQ and MODIFY_RQ ask for it.
+/// A state change as requested by MODIFY_SQ or MODIFY_RQ.
 struct StateChange {
     core::QueueState from, to;
     [[nodiscard]] bool begins() const {
         return from == core::QueueState::reset && to == core::QueueState::ready;
     }
 };
-/// The peer of a hairpin queue that begins, by the context of the command; number 0: there is none
-/// to read. Another function that it is of stays while this lives.
+/// The peer of a hairpin queue that is being started, from the command's context; number 0: there
+/// is none to read. If the peer belongs to another function, that function stays while this lives.
 struct ReadPeer {
     core::Number number = 0;
     FoundVhca other;
 };
 [[nodiscard]] FwStatus read_peer(Firmware& firmware, const HairpinPlaces& at, Object& queue,
                                  const StateChange& change, const Fields& context, ReadPeer& peer);
-/// Has QUERY_* tell the peer from now on, until the queue is reset.
+/// Makes QUERY_* report the peer from now on, until the queue is reset.
 void keep_peer(const HairpinPlaces& at, Object& queue, const StateChange& change,
                const Fields& context);
 

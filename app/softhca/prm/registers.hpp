@@ -13,7 +13,7 @@ using Register = FwStatus (*)(Firmware&, bool write, Fields reg);
 [[nodiscard]] FwStatus port_counters(Firmware& firmware, bool write, Fields reg);
 /// PPLM: forward error correction.
 [[nodiscard]] FwStatus port_fec(Firmware& firmware, bool write, Fields reg);
-/// PMLP: which lanes of the port go to which plug.
+/// PMLP: the mapping of the port's lanes to plugs.
 [[nodiscard]] FwStatus module_lanes(Firmware& firmware, bool write, Fields reg);
 /// MCIA: the memory of the plug.
 [[nodiscard]] FwStatus module_memory(Firmware& firmware, bool write, Fields reg);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// By which number commands tell one function of the NIC from another. All devices of a process are
+// The number by which commands distinguish the functions of a NIC. All devices of a process are
 // functions of one NIC.
 #pragma once
 
@@ -10,8 +10,8 @@
 
 namespace softhca::prm {
 
-/// The number of a device while it lives. Made of its MAC address, so that it is the same at each
-/// start; the next free one when another device has that. Never 0. Thread-safe.
+/// The number of a device while it lives. Derived from its MAC address, so that it is the same at
+/// each start; if another device has that number, the next free one. Never 0. Thread-safe.
 class Vhca {
   public:
     /// `device` outlives it.
@@ -26,7 +26,7 @@ class Vhca {
     uint16_t id_;
 };
 
-/// Another function's device, which does not go while this lives.
+/// Another function's device, which is not destroyed while this lives.
 struct FoundVhca {
     std::shared_lock<std::shared_mutex> held;
     const core::Device* device = nullptr; ///< null: there is none of that number

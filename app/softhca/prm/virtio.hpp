@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What capabilities say of virtio emulation, and commands and fronts keep to.
+// Virtio emulation limits that the capabilities report, and that commands and fronts observe.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +12,10 @@ inline constexpr unsigned kVirtioFeatureBits = 4;
 inline constexpr uint64_t kVirtioTsoIpv4 = 8, kVirtioTsoIpv6 = 4, kVirtioSendChecksum = 2,
                           kVirtioReceiveChecksum = 1;
 
-/// Of each of a queue's three umems, whatever its size (umem_*_buffer_param_b; *_a is 0).
+/// For each of a queue's three umems, whatever its size (umem_*_buffer_param_b; *_a is 0).
 inline constexpr uint32_t kVirtqUmemBytes = 4096;
 
-/// Doorbell pages of queues (VARs) stand at the end of the BAR: there are 2^5 of 4 KB.
+/// Doorbell pages of queues (VARs) are at the end of the BAR: 2^5 pages of 4 KB.
 inline constexpr uint8_t kLogVars = 5, kLogVarBytes = 12;
 inline constexpr uint64_t kBarBytes = uint64_t{32} << 20;
 inline constexpr uint64_t kVarsAt = kBarBytes - (uint64_t{1} << (kLogVars + kLogVarBytes));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The input and output structs of a command, as the ioctl hands them over.
+// The input and output structs of a command, as passed through the ioctl.
 #pragma once
 
 #include "app/softhca/uverbs/user_memory.hpp"
@@ -16,7 +16,7 @@ namespace softhca::uverbs {
 /// 0, or a positive errno value: what the system call returns.
 using Errno = int;
 
-/// A struct that the program passes in. Memory is known to be mapped.
+/// A struct that the program passes in. The memory is known to be mapped.
 class InBuffer {
   public:
     InBuffer() = default;
@@ -25,8 +25,8 @@ class InBuffer {
     [[nodiscard]] size_t size() const { return bytes_.size(); }
     [[nodiscard]] std::span<const std::byte> bytes() const { return bytes_; }
 
-    /// The request at the beginning. A program built with an older header passes fewer bytes: the
-    /// fields that it does not know are zero.
+    /// The request at the beginning. A program built with an older header passes fewer bytes:
+    /// fields unknown to it are zero.
     template <class T> [[nodiscard]] T as() const {
         static_assert(std::is_trivially_copyable_v<T>);
         T value; // not {}: some kernel structs end in an array of length 0, which clang refuses
@@ -35,8 +35,8 @@ class InBuffer {
         if (common) std::memcpy(static_cast<void*>(&value), bytes_.data(), common);
         return value;
     }
-    /// True when bytes after the first `known` are set: a newer program asks for what we cannot
-    /// do.
+    /// True when bytes after the first `known` are set: a newer program requests something
+    /// unsupported.
     [[nodiscard]] bool has_more_than(size_t known) const {
         return size() > known &&
                std::any_of(bytes_.begin() + static_cast<ptrdiff_t>(known), bytes_.end(),
@@ -47,7 +47,7 @@ class InBuffer {
     std::span<const std::byte> bytes_;
 };
 
-/// A struct that the program wants filled. Memory is known to be mapped.
+/// A struct that the program wants filled. The memory is known to be mapped.
 class OutBuffer {
   public:
     OutBuffer() = default;
@@ -56,8 +56,8 @@ class OutBuffer {
     [[nodiscard]] size_t size() const { return bytes_.size(); }
     [[nodiscard]] std::span<std::byte> bytes() const { return bytes_; }
 
-    /// As much of the answer as the program has room for; room beyond it is zeroed. An extended
-    /// answer tells in response_length how much of it was filled.
+    /// Writes as much of the answer as the program has room for; room beyond it is zeroed. An
+    /// extended answer reports in response_length how much was filled.
     template <class T> void put(T answer) const {
         static_assert(std::is_trivially_copyable_v<T>);
         const size_t common = std::min(sizeof answer, size());
@@ -73,13 +73,13 @@ class OutBuffer {
 
 class EventPipe;
 
-/// One command of the classic ABI, in whatever way it came: the core's structs and the driver's.
+/// One command of the classic ABI, however it was passed: the core's structs and the driver's.
 struct WriteCommand {
     InBuffer in;
     OutBuffer out;
     InBuffer driver_in;
     OutBuffer driver_out;
-    std::shared_ptr<EventPipe> async; ///< asynchronous events of what it creates go there
+    std::shared_ptr<EventPipe> async; ///< receives asynchronous events of what the command creates
 };
 
 } // namespace softhca::uverbs

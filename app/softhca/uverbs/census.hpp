@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What all processes under this softhca have on its devices: a kernel knows that of itself, here
-// each process answers for its own over its control socket.
+// What all processes under this softhca have on its devices. A kernel knows this itself; here each
+// process answers for itself through its control socket.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ struct MrEntry {
 };
 struct QpEntry {
     uint32_t number = 0, pd = 0;
-    uint8_t port = 0;            ///< 0: not told yet
+    uint8_t port = 0;            ///< 0: not set yet
     uint8_t type = 0, state = 0; ///< enum ibv_qp_type, ibv_qp_state
 };
 /// An open device.
@@ -42,7 +42,7 @@ struct ContextEntry {
 struct PortEntry {
     std::string device;
     bool link_up = false;
-    /// By their files in sysfs: "counters/port_rcv_packets", "statistics/rx_bytes" …
+    /// By their file names in sysfs: "counters/port_rcv_packets", "statistics/rx_bytes" …
     std::map<std::string, uint64_t> counters;
     std::vector<ContextEntry> contexts;
 };
@@ -53,13 +53,13 @@ struct ProcessEntry {
 
 /// Name of the control socket's request for a ProcessEntry.
 inline constexpr const char* kCensusCommand = "rdma";
-/// This process, whose devices must run.
+/// This process; its devices must be running.
 [[nodiscard]] nlohmann::json describe_process(Runtime& runtime);
 
-/// All processes whose devices run. Those that do not answer in time are left out.
+/// All processes with running devices. Those that do not answer in time are left out.
 [[nodiscard]] std::vector<ProcessEntry> take_census(Runtime& runtime);
 
-/// A port as all those processes together see it.
+/// A port as seen by all those processes together.
 struct PortView {
     bool running = false; ///< false: no process uses it; counters are empty
     bool link_up = false;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The page with the device clock's register, which the device thread writes, and the one that tells
+// The page with the device clock's register, which the device thread writes, and the one that says
 // how its ticks translate to real time; programs map both.
 #pragma once
 
@@ -10,14 +10,14 @@
 
 namespace softhca::uverbs {
 
-/// A page for the life of the process: the device thread may write at any time.
+/// A page that lives as long as the process: the device thread may write at any time.
 class ClockPage {
   public:
     ClockPage();
     ClockPage(const ClockPage&) = delete;
     ClockPage& operator=(const ClockPage&) = delete;
 
-    /// Null when the system gives no memory for it: the device has no readable clock then.
+    /// Null when the system has no memory for it: the device then has no readable clock.
     [[nodiscard]] mlx5::be64* clock() const { return clock_; }
     enum class Part : uint8_t { clock, info };
     /// As mmap(2), read-only.

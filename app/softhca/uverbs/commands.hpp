@@ -15,7 +15,7 @@ namespace softhca::uverbs {
 /// A method of the ioctl ABI.
 struct Method {
     uint16_t object, method;
-    const char* name; ///< null: tells its own story
+    const char* name; ///< null: does its own tracing
     Errno (*run)(Context&, const IoctlAttributes&);
     bool before_context = false; ///< may be called before GET_CONTEXT
 };
@@ -29,18 +29,19 @@ struct Method {
                                       const WriteCommand& command);
 
 // device_info.cpp
-/// Makes the context one of the port's device, which runs; `devx`: with firmware commands.
+/// Makes the context one of the port's device, which must be running; `devx`: with firmware
+/// commands.
 [[nodiscard]] Errno attach(Context& context, core::Device& device, bool devx);
 [[nodiscard]] Errno get_context(Context& context, const WriteCommand& driver);
 [[nodiscard]] Errno query_device(Context& context, const WriteCommand& command);
 [[nodiscard]] Errno query_device_ex(Context& context, const WriteCommand& command);
 [[nodiscard]] Errno query_port(Context& context, const WriteCommand& command);
 [[nodiscard]] ib_uverbs_query_port_resp port_attributes(const Port& port);
-/// Basic and extended ones, as the kernel keeps them.
+/// Basic and extended flags, as the kernel keeps them.
 [[nodiscard]] uint64_t device_cap_flags();
 inline constexpr uint32_t kCompletionVectors = 8; ///< all alike: there are no EQs behind them
 
-/// What libmlx5 is told about a context, when it is opened and when it is imported.
+/// What libmlx5 is given about a context, when it is opened and when it is imported.
 [[nodiscard]] mlx5_ib_alloc_ucontext_resp context_attributes(const Context& context);
 
 // mr.cpp
@@ -71,13 +72,13 @@ inline constexpr uint16_t kMaxCqPeriod = 0xfff; ///< µs
 [[nodiscard]] Errno modify_qp(Context& context, const WriteCommand& command);
 [[nodiscard]] Errno modify_qp_ex(Context& context, const WriteCommand& command);
 [[nodiscard]] Errno destroy_qp(Context& context, const WriteCommand& command);
-/// The QP state that the states of its queues add up to (sqrq_state_to_qp_state of mlx5_ib).
+/// The QP state that results from the states of its queues (sqrq_state_to_qp_state of mlx5_ib).
 [[nodiscard]] uint8_t state_of(const core::Device& device, const Qp& qp);
 
-/// Makes the TIR that leads to the QP; `driver_flags` (MLX5_QP_FLAG_*) say whom it hears.
+/// Creates the TIR that leads to the QP; `driver_flags` (MLX5_QP_FLAG_*) say whom it hears.
 [[nodiscard]] Errno add_tir(Context& context, core::TirAttr attr, uint32_t driver_flags, Qp& qp);
 
-/// What commands, and entries in ICM, know the QP's TIR by.
+/// The identifiers of the QP's TIR for commands, and for entries in ICM.
 void tell_tir(const Qp& qp, mlx5_ib_create_qp_resp& out);
 
 // rss_qp.cpp
@@ -111,10 +112,10 @@ void tell_tir(const Qp& qp, mlx5_ib_create_qp_resp& out);
 [[nodiscard]] Errno create_modify_header(Context& context, const IoctlAttributes& attributes);
 [[nodiscard]] Errno create_packet_reformat(Context& context, const IoctlAttributes& attributes);
 [[nodiscard]] Errno destroy_flow_action(Context& context, const IoctlAttributes& attributes);
-/// The flow does that to its packets. EINVAL when it does one of the kind already.
+/// Makes the flow apply the action to its packets. EINVAL when it already has one of the kind.
 [[nodiscard]] Errno add_flow_action(FlowAction& action, Flow& flow, core::RewriteAttr& rewrite);
 
-/// What a flow of the bypass domain stands on, as mlx5_ib sorts them: by the program's priority,
+/// The priority of a flow of the bypass domain, sorted as mlx5_ib does: by the program's priority,
 /// those that pass packets on first; rules for multicast only come after all others.
 [[nodiscard]] uint16_t bypass_priority(uint16_t asked, bool multicast_only, bool pass_on = false);
 
@@ -122,10 +123,11 @@ void tell_tir(const Qp& qp, mlx5_ib_create_qp_resp& out);
 [[nodiscard]] Errno create_counters(Context& context, const IoctlAttributes& attributes);
 [[nodiscard]] Errno destroy_counters(Context& context, const IoctlAttributes& attributes);
 [[nodiscard]] Errno read_counters(Context& context, const IoctlAttributes& attributes);
-/// Whether what libmlx5 says about counters with a flow (struct mlx5_ib_create_flow) is
+/// Whether the counters data that libmlx5 passes with a flow (struct mlx5_ib_create_flow) is
 /// well-formed.
 [[nodiscard]] Errno check_counters_data(const InBuffer& driver_in);
-/// Makes the device's counter if there is none yet. The first flow describes it, others do not.
+/// Creates the device's counter if there is none yet. The first flow describes it, later ones do
+/// not.
 [[nodiscard]] Errno bind_counters(Counters& counters, const InBuffer& driver_in,
                                   core::Device& device);
 

@@ -17,8 +17,8 @@
 
 namespace softhca::uverbs {
 
-/// Made when the device node is opened; the devices start when the program asks for the context
-/// (GET_CONTEXT), so that a wire that cannot be opened is an error at once and by its own errno.
+/// Created when the device node is opened. The devices start when the program requests the context
+/// (GET_CONTEXT), so that a wire that cannot be opened is an error at once and with its own errno.
 /// Closing the last descriptor destroys all objects.
 ///
 /// Commands run one at a time. `device`, `objects` and `events` are for the command functions,
@@ -28,12 +28,12 @@ class Context final : public OpenFile {
     explicit Context(Port& context_port);
     ~Context() override;
 
-    /// Puts the memory of the doorbell pages in the place of what the descriptor was opened as, so
-    /// that any process that is sent it maps the same pages. Positive errno, or 0.
+    /// Replaces the file that the descriptor was opened as with the memory of the doorbell pages,
+    /// so that any process that receives the descriptor maps the same pages. Positive errno, or 0.
     [[nodiscard]] Errno become(int fd) const;
     /// Makes room for the doorbell page. Positive errno, or 0.
     [[nodiscard]] Errno add_doorbell_page(uint32_t page);
-    /// The registers in that page, as this process has them in memory; null: it lacks the memory.
+    /// The registers in that page, as mapped in this process; null: out of memory.
     [[nodiscard]] std::shared_ptr<core::SendRegisters> map_registers(uint32_t page) const;
 
     /// The RDMA_VERBS_IOCTL call. Returns 0 or a positive errno.
@@ -42,29 +42,29 @@ class Context final : public OpenFile {
     /// as mmap does.
     [[nodiscard]] void* map(void* address, size_t length, int flags, off_t offset);
 
-    /// Pins what a queue of the program consists of: its ring, and the page with its doorbell
-    /// record, which queues of a context share. Positive errno, or 0.
+    /// Pins the memory of a program's queue: its ring, and the page with its doorbell record, which
+    /// the queues of a context share. Positive errno, or 0.
     [[nodiscard]] Errno pin_queue(Object& queue, uint64_t ring, uint64_t length, uint64_t doorbell);
 
-    /// The errno with which the command of that name is to fail without being carried out, or 0.
+    /// The errno with which the named command is to fail without being executed, or 0.
     [[nodiscard]] Errno injected_fault(const char* command) const {
         return port.faults.take(command);
     }
-    /// Keeps commands out, for those who look at the objects from outside.
+    /// Blocks commands, for code that reads the objects from outside.
     [[nodiscard]] std::unique_lock<std::mutex> lock() { return std::unique_lock(mutex_); }
-    /// Says on stderr what was asked and how it ended, if the user wants to see that (-vv).
+    /// Prints the request and its result to stderr, if the user wants that (-vv).
     void trace(std::string_view what, Errno error) const;
 
     Port& port;
     const uint64_t serial;          ///< no other context of the process ever has it
     core::Device* device = nullptr; ///< null before GET_CONTEXT
-    std::unique_ptr<DevxUser> devx; ///< null: none of its commands are the firmware's
+    std::unique_ptr<DevxUser> devx; ///< null: the context has no firmware commands
     ObjectTable objects;
     EventReporter events;
     std::shared_ptr<EventPipe>
         default_async; ///< of the first async file, for objects that name none
     uint32_t next_uar = 1;
-    /// Of UARs, by the numbers that commands know them by.
+    /// Registers of UARs, by the numbers that commands use.
     std::map<uint32_t, std::weak_ptr<core::SendRegisters>> send_registers;
     core::Number transport_domain = 0; ///< of its queues and TIRs
     std::optional<LoopbackUse> loopback_use;
@@ -75,7 +75,7 @@ class Context final : public OpenFile {
     std::map<uint64_t, std::weak_ptr<PinnedPages>> doorbell_pages_; ///< by address
 };
 
-/// Offset for mmap(2) of a doorbell page; the high bits tell it from the other things to be mapped.
+/// mmap(2) offset of a doorbell page; the high bits distinguish it from other mappings.
 inline constexpr uint64_t kUarOffsetMark = uint64_t{0x50f} << 40;
 inline constexpr uint64_t kUarOffsetMarkMask = ~uint64_t{0} << 40;
 inline constexpr unsigned kUarPageShift = 12;
@@ -84,7 +84,7 @@ inline constexpr unsigned kUarPageShift = 12;
 }
 /// Offset of the device clock's page: command MLX5_IB_MMAP_CORE_CLOCK in the page number.
 inline constexpr uint64_t kClockOffset = uint64_t{5} << 8 << 12;
-/// Likewise of what translates its ticks: MLX5_IB_MMAP_CLOCK_INFO, version 1 (index 0).
+/// Likewise of the data that translates its ticks: MLX5_IB_MMAP_CLOCK_INFO, version 1 (index 0).
 inline constexpr uint64_t kClockInfoOffset = uint64_t{7} << 8 << 12;
 
 } // namespace softhca::uverbs

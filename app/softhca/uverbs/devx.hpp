@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// DevX: firmware commands from programs, by the kernel's rules. In devx/, which is built where the
-// commands' layouts are known; elsewhere devx_absent.cpp says that this kernel has no DevX.
+// DevX: firmware commands from programs, under the kernel's rules. Implemented in devx/, which is
+// built where the commands' layouts are known; elsewhere devx_absent.cpp reports that this kernel
+// has no DevX.
 #pragma once
 
 #include "app/softhca/prm/objects.hpp"
@@ -11,29 +12,29 @@ namespace softhca::uverbs {
 class Context;
 struct Method;
 
-/// What a DevX context is to the firmware: a user, whose verbs objects commands may name. Ends as a
-/// user with this object; all that it has made is gone by then.
+/// A DevX context as seen by the firmware: a user, whose commands may refer to its verbs objects.
+/// The user ends with this object, after everything that it created.
 class DevxUser : public DeviceNumbers {
   public:
-    /// A number for a doorbell page with these registers, as commands have it; 0: none left.
+    /// A number, for use in commands, for a doorbell page with these registers; 0: none left.
     [[nodiscard]] virtual core::Number
     new_uar_number(std::shared_ptr<core::SendRegisters> registers) = 0;
-    /// Of the context's queues and TIRs.
+    /// Domain of the context's queues and TIRs.
     [[nodiscard]] virtual core::Number transport_domain() const = 0;
-    /// A TIS in that domain, for a QP that sends; 0: none left. Goes when it is forgotten.
+    /// A TIS in that domain, for a sending QP; 0: none left. Destroyed when it is forgotten.
     [[nodiscard]] virtual core::Number make_tis() = 0;
 };
 
-/// An object that a program has made by a command.
+/// An object that a program created by a command.
 struct DevxObject : Object {
-    /// What flows may name it as.
+    /// The roles in which flows may refer to it.
     enum class Role : uint8_t { other, tir, flow_table, flow_counters };
     core::Number number = 0;
     Role role = Role::other;
-    uint32_t count = 0; ///< of a bulk of counters, which begins with `number`; 0: it is one
+    uint32_t count = 0; ///< of a bulk of counters, which begins with `number`; 0: a single one
 };
 
-/// Makes a context a user of the firmware. EOPNOTSUPP: there is none.
+/// Makes a context a user of the firmware. EOPNOTSUPP: there is no firmware.
 [[nodiscard]] Errno open_devx(Context& context);
 /// The methods of the ioctl ABI that DevX has.
 [[nodiscard]] std::span<const Method> devx_methods();

@@ -8,8 +8,8 @@ namespace softhca::uverbs {
 
 struct Port;
 
-/// Answers an ethtool command: 0 or a positive errno. For a real TAP only what a TAP cannot know
-/// (speed, driver, statistics of the port); empty means that the kernel is to answer.
+/// Answers an ethtool command: 0 or a positive errno. For a real TAP, only what a TAP cannot know
+/// (speed, driver, statistics of the port); empty: the kernel must answer.
 [[nodiscard]] std::optional<int> ethtool(Port& port, void* command);
 
 } // namespace softhca::uverbs

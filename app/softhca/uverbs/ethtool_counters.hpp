@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Port counters under the names that mlx5e gives them, where it has one of that meaning.
+// Port counters under mlx5e's names, where it has one of that meaning.
 #pragma once
 
 #include "app/softhca/core/types.hpp"
@@ -15,10 +15,10 @@ struct NamedCounter {
     uint64_t value;
 };
 
-/// Those of the port itself, of sizes, and per priority packets and bytes in both directions.
+/// The port's own, those by size, and per priority the packets and bytes in both directions.
 inline constexpr size_t kEthtoolCounters = 11 + core::kFrameSizeEnds.size() + 4 * core::kPriorities;
 
-/// In the same order each time.
+/// Always in the same order.
 [[nodiscard]] std::array<NamedCounter, kEthtoolCounters>
 ethtool_counters(const core::PortCounters& port, const core::FrameCounters& frames);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// SIOCETHTOOL of what is at the port's end of the cable, as mlx5e answers: error correction, the
-// plug's memory, the LED. Source: Linux, mlx5/core/en_ethtool.c.
+// SIOCETHTOOL for the port's end of the cable, as mlx5e answers: error correction, the plug's
+// memory, the LED. Source: Linux, mlx5/core/en_ethtool.c.
 #pragma once
 
 #include "app/softhca/core/phy.hpp"
@@ -14,7 +14,7 @@ struct Port;
 
 /// ETHTOOL_LINK_MODE_FEC_*_BIT of a mode.
 [[nodiscard]] int fec_link_mode(core::Fec fec);
-/// What the port does now: as set, by whatever program under this softhca, or as usual.
+/// The present mode of the port: as set by any program under this softhca, or the default.
 [[nodiscard]] core::Fec active_fec(const Port& port);
 
 // The commands: 0 or a positive errno.
@@ -26,7 +26,8 @@ int get_fec(const Port& port, ethtool_fecparam& out);
 int set_fec(Port& port, const ethtool_fecparam& in);
 int get_module_info(const Port& port, ethtool_modinfo& out);
 int get_module_eeprom(const Port& port, ethtool_eeprom& out);
-/// Blocks for so many seconds; 0: until a signal comes. As in Linux 6.1, one LED blinks at a time.
+/// Blocks for that many seconds; 0: until a signal arrives. As in Linux 6.1, one LED blinks at a
+/// time.
 int identify(const ethtool_value& in);
 
 } // namespace softhca::uverbs

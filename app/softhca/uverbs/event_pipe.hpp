@@ -15,9 +15,9 @@
 
 namespace softhca::uverbs {
 
-/// Completion channels and async event files are pipes: read(2) and poll(2) on them need no help.
-/// Records are of one fixed size. The program owns the descriptor it reads from and may close it at
-/// any time; what is posted afterwards is lost.
+/// Completion channels and async event files are pipes: read(2) and poll(2) on them need no
+/// emulation. Records have one fixed size. The program owns the descriptor it reads from and may
+/// close it at any time; anything posted afterwards is lost.
 class EventPipe final : public ContextFile {
   public:
     enum class Kind { completions, async };
@@ -28,13 +28,13 @@ class EventPipe final : public ContextFile {
 
     [[nodiscard]] Kind kind() const { return kind_; }
 
-    /// Never blocks, takes no lock: device threads call it. A full pipe loses the record (8192
-    /// unread completion events). Returns whether the record is in.
+    /// Never blocks and takes no lock: device threads call it. If the pipe is full, the record is
+    /// lost (8192 unread completion events). Returns whether the record was written.
     bool post(std::span<const std::byte> record);
 
-    /// Removes the unread records that `match` names and returns their number. Together with the
-    /// number posted that tells how many the program has read, exactly: a reader that runs at the
-    /// same time either gets a record before this does, or never.
+    /// Removes the unread records that `match` selects and returns their number. With the number
+    /// posted, this gives exactly how many the program has read: a concurrent reader either gets a
+    /// record before this does, or never.
     size_t withdraw(const std::function<bool(std::span<const std::byte>)>& match);
 
   private:

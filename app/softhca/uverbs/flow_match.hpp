@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Building the device's flow key from either way that programs describe packets.
+// Builds the device's flow key from both ways in which programs describe packets.
 #pragma once
 
 #include "app/softhca/core/flow_key.hpp"
@@ -11,14 +11,14 @@
 
 namespace softhca::uverbs {
 
-/// What packets must look like: bits of `value` count where `mask` has them set.
+/// Packets to match: bits of `value` count where `mask` has them set.
 struct Match {
     core::FlowKey value;
     core::FlowKey mask;
     uint32_t last_spec = 0; ///< type of the spec that was added last
 };
 
-/// mlx5_core refuses values with bits that the mask does not name.
+/// mlx5_core refuses values with bits outside the mask.
 [[nodiscard]] inline bool lies_within(std::span<const std::byte> value,
                                       std::span<const std::byte> mask) {
     for (size_t i = 0; i < value.size(); i++)

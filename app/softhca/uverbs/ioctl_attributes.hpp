@@ -12,9 +12,9 @@
 
 namespace softhca::uverbs {
 
-/// Wraps a header whose memory has been checked, and what is known of the call's memory; both
-/// outlive it. Attributes that the program did not give read as empty; its pointers are checked as
-/// they are used, a bad one reads as empty, too.
+/// Wraps a header whose memory has been checked, and the cache of what is known about the call's
+/// memory; both outlive it. Absent attributes read as empty. The program's pointers are checked on
+/// use; a bad one reads as empty, too.
 class IoctlAttributes {
   public:
     IoctlAttributes(ib_uverbs_ioctl_hdr& header, CallMemory& memory)
@@ -24,15 +24,15 @@ class IoctlAttributes {
     [[nodiscard]] uint16_t method() const { return header_.method_id; }
 
     [[nodiscard]] bool has(uint16_t id) const { return find(id) != nullptr; }
-    /// False when an attribute points to memory that is not there, or of an output (`write`) may
-    /// not be written: EFAULT.
+    /// False when an attribute points to unmapped memory or, for an output (`write`), memory that
+    /// is not writable: EFAULT.
     [[nodiscard]] bool pointers_are_good(std::span<const uint16_t> ids, bool write) const;
 
-    /// Input by pointer, or in place when it is of at most eight bytes.
+    /// Input by pointer, or inline when it has at most eight bytes.
     [[nodiscard]] InBuffer in(uint16_t id) const;
     /// Output by pointer; marks the attribute as filled.
     [[nodiscard]] OutBuffer out(uint16_t id) const;
-    /// Small input, or a handle, as a number; nothing when absent.
+    /// Small input, or a handle, as a number; empty when absent.
     [[nodiscard]] std::optional<uint64_t> number(uint16_t id) const;
     /// The selector of an enum attribute (UVERBS_ATTR_ENUM_IN).
     [[nodiscard]] uint8_t enum_element(uint16_t id) const;

@@ -4,8 +4,8 @@
 
 namespace softhca::uverbs {
 
-/// To be called when a program has opened a file and before it reads it: if that is one of the
-/// device files that change, writes the present value into it. Other files stay as they are.
+/// To be called after a program has opened a file and before it reads it: if it is one of the
+/// device files that change, writes the present value into it. Other files are left alone.
 void refresh_live_file(int fd);
 
 } // namespace softhca::uverbs

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// When mlx5_ib switches a port's local loopback on: as soon as there are two to hear each other.
+// When mlx5_ib switches a port's local loopback on: as soon as two users could receive from each
+// other.
 #pragma once
 
 #include "app/softhca/core/device.hpp"
@@ -9,14 +10,14 @@
 
 namespace softhca::uverbs {
 
-/// Of one port. Thread-safe. mlx5_core switches the loopback off when it takes over a device, and
-/// mlx5_ib (mlx5_ib_enable_lb) on while there are two user contexts, each with a transport domain
-/// of its own, or a QP that is to hear itself.
+/// State for one port. Thread-safe. mlx5_core switches the loopback off when it takes over a
+/// device. mlx5_ib (mlx5_ib_enable_lb) switches it on while there are two user contexts, each with
+/// its own transport domain, or a QP that is to receive its own packets.
 class LocalLoopback {
   public:
     enum class Use : uint8_t { context, self_hearing_qp };
 
-    /// A transport domain that nobody else has.
+    /// A unique transport domain.
     [[nodiscard]] core::Number new_domain();
     void add(Use use, core::Device& device) { change(use, 1, device); }
     void remove(Use use, core::Device& device) { change(use, -1, device); }
@@ -26,7 +27,7 @@ class LocalLoopback {
 
     std::mutex mutex_;
     int contexts_ = 0, self_hearing_qps_ = 0;
-    core::Number last_domain_ = 0xffffff; ///< beyond those that firmware commands make
+    core::Number last_domain_ = 0xffffff; ///< beyond those that firmware commands create
 };
 
 /// One use of a port's loopback, while it lives.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The Linux netdev beside a port, as far as programs reach it by ioctl(2): emulated, or a real TAP.
+// The Linux netdev alongside a port, as far as programs reach it by ioctl(2): emulated, or a real
+// TAP.
 #pragma once
 
 #include <array>
@@ -13,16 +14,16 @@ namespace softhca::uverbs {
 
 struct Port;
 
-/// What an emulated netdev can be set to.
+/// The settings of an emulated netdev.
 struct NetdevState {
     std::array<uint8_t, 6> mac{};
     uint16_t mtu = 1500;
     uint16_t flags = 0; ///< IFF_* without IFF_RUNNING
 };
 
-/// An emulated netdev lives in its sysfs files, so that settings outlast a program, as in a kernel.
-/// A real TAP is the kernel's; requests about it go there, and what concerns the port comes here
-/// too. Thread-safe.
+/// The state of an emulated netdev is in its sysfs files, so that settings outlast a program, as in
+/// a kernel. A real TAP belongs to the kernel; requests about it go there, and those that concern
+/// the port come here too. Thread-safe.
 class Netdev {
   public:
     Netdev(Port& port, const std::string& tree_root);
@@ -33,8 +34,8 @@ class Netdev {
     [[nodiscard]] uint16_t mtu();
     [[nodiscard]] bool is_up(); ///< IFF_UP: administrative state
 
-    /// Answers a SIOC… request about this netdev: 0, a positive errno, or nothing when the kernel
-    /// has to (real TAP). After the kernel has changed a TAP, follow() takes the change over.
+    /// Answers a SIOC… request about this netdev: 0, a positive errno, or empty when the kernel
+    /// must answer (real TAP). After the kernel has changed a TAP, follow() adopts the change.
     [[nodiscard]] std::optional<int> ioctl(unsigned long request, ifreq& ifr);
     void follow(unsigned long request, const ifreq& ifr);
 
@@ -54,7 +55,7 @@ class Netdev {
 };
 
 /// A request of ioctl(2) in the range of network interfaces (0x89..). Empty: not about a netdev of
-/// ours, hand it on. `handed_on` sends it to the kernel.
+/// this front, pass it on. `handed_on` sends it to the kernel.
 [[nodiscard]] std::optional<int> netdev_ioctl(unsigned long request, void* argument,
                                               int (*handed_on)(int, unsigned long, void*), int fd);
 

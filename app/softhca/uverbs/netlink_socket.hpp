@@ -13,9 +13,9 @@
 
 namespace softhca::uverbs {
 
-/// Its descriptor is a datagram socket that is connected to itself: answers are put into its own
-/// receive queue, where poll(2) and its kind find them. They are there when the sending call
-/// returns, as from a kernel. Thread-safe.
+/// Its descriptor is a datagram socket connected to itself: answers are put into its own receive
+/// queue, where poll(2) and similar calls find them. They are there when the sending call returns,
+/// as from a kernel. Thread-safe.
 class NetlinkSocket final : public OpenFile {
   public:
     /// Returns -1 and sets errno as socket(2) does. `type`: SOCK_RAW or SOCK_DGRAM, and flags.
@@ -24,11 +24,11 @@ class NetlinkSocket final : public OpenFile {
     [[nodiscard]] Errno bind(const sockaddr* address, socklen_t length);
     [[nodiscard]] Errno name(sockaddr* out, socklen_t* length);
     [[nodiscard]] Errno set_option(int option, const void* value, socklen_t length);
-    /// A request is sent. `fd` is one of its descriptors.
+    /// The program sends a request. `fd` is one of the socket's descriptors.
     [[nodiscard]] Errno ask(int fd, const msghdr& message);
-    /// To be called when something was read: there may be more.
+    /// To be called after a read: there may be more answers to deliver.
     void go_on(int fd);
-    /// Where all messages come from. `out` may be null.
+    /// The source address of all messages. `out` may be null.
     static void name_kernel(sockaddr* out, socklen_t* length);
 
   private:
@@ -37,7 +37,7 @@ class NetlinkSocket final : public OpenFile {
 
     std::mutex mutex_;
     NldevClient client_;
-    std::deque<std::string> answers_; ///< that had no room in the receive queue yet
+    std::deque<std::string> answers_; ///< not delivered yet for want of room in the receive queue
 };
 
 } // namespace softhca::uverbs

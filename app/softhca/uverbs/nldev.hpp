@@ -11,7 +11,7 @@ namespace softhca::uverbs {
 
 class Runtime;
 
-/// The socket that asks.
+/// The requesting socket.
 struct NldevClient {
     uint32_t port = 0;                     ///< its address, nl_pid
     bool cap_ack = false, ext_ack = false; ///< NETLINK_CAP_ACK, NETLINK_EXT_ACK

@@ -12,27 +12,27 @@
 
 namespace softhca::uverbs {
 
-/// Attributes that Linux 6.7 and 6.8 brought (rdma_nldev_attr); the headers of a stable 6.1 have
-/// them in its latest releases only.
+/// Attributes added in Linux 6.7 and 6.8 (rdma_nldev_attr); the headers of a stable 6.1 have them
+/// in its latest releases only.
 inline constexpr uint16_t kAttrPrivilegedQkeyMode = 96, kAttrDriverDetails = 97;
 
-/// Why a request is refused: a positive errno; what it says to those who asked for more
-/// (NETLINK_EXT_ACK), and at which byte of the message.
+/// Why a request is refused: a positive errno, the message for sockets that asked for more
+/// (NETLINK_EXT_ACK), and the offset of the offending byte.
 struct Refusal {
     int error = 0;
     const char* text = nullptr;
     size_t offset = 0; ///< 0: none
 };
 
-/// A request of whole, aligned bytes, and its attributes once parsed.
+/// A request of complete, aligned bytes, and its attributes once parsed.
 class NldevRequest {
   public:
     explicit NldevRequest(const nlmsghdr& request) : header(request) {}
 
-    /// As nla_parse() does it: `strict` is what the younger commands are.
+    /// As nla_parse() does it; the newer commands are `strict`.
     [[nodiscard]] Refusal parse(bool strict);
     [[nodiscard]] bool has(rdma_nldev_attr type) const { return attributes_[type]; }
-    /// Of an attribute that is there.
+    /// Value of an attribute that is present.
     [[nodiscard]] uint32_t number(rdma_nldev_attr type) const {
         return mnl_attr_get_u32(attributes_[type]);
     }
@@ -49,10 +49,10 @@ class NldevRequest {
     std::array<const nlattr*, kAttrDriverDetails + 1> attributes_{};
 };
 
-/// A message under construction. Its writer sees to it that it does not get larger than kRoom.
+/// A message under construction. The writer must keep it within kRoom.
 class NldevMessage {
   public:
-    /// Readers have 4096 bytes at least; what is to be split is split so that this is enough.
+    /// Readers have at least 4096 bytes; splittable answers are split so that this is enough.
     static constexpr size_t kFull = 3584, kRoom = 8192;
 
     NldevMessage(const nlmsghdr& request, uint32_t port, uint16_t type, uint16_t flags);
@@ -71,7 +71,7 @@ class NldevMessage {
         fill();
         close(start);
     }
-    /// In two parts. Like the kernel's, tables are not marked as nested unless `marked`.
+    /// Nesting in two steps. As in the kernel, tables are not marked as nested unless `marked`.
     [[nodiscard]] nlattr* open(uint16_t type, bool marked = false);
     void close(nlattr* start) { mnl_attr_nest_end(header_, start); }
     /// Bytes without attributes.

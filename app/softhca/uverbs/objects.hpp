@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The verbs objects of a context: what lies between the handles of the uverbs ABI and the numbers
+// The verbs objects of a context: the mapping between the handles of the uverbs ABI and the numbers
 // of the device.
 #pragma once
 
@@ -22,18 +22,19 @@
 
 namespace softhca::uverbs {
 
-/// As mlx5_core turns the firmware's answer into an errno.
+/// Translates a status as mlx5_core turns the firmware's answer into an errno.
 [[nodiscard]] Errno errno_of(core::Status status);
 template <class T> [[nodiscard]] Errno errno_of(const core::Outcome<T>& outcome) {
     return outcome ? 0 : errno_of(outcome.error());
 }
 
-/// Firmware commands of the program may use verbs objects by their numbers on the device (DevX).
+/// The program's firmware commands may refer to verbs objects by their numbers on the device
+/// (DevX).
 class DeviceNumbers {
   public:
     virtual ~DeviceNumbers() = default;
     virtual void record(const prm::Ref& object) = 0;
-    /// By what a command has made.
+    /// In use by something that a command created.
     [[nodiscard]] virtual bool in_use(const prm::Ref& object) = 0;
     virtual void forget(const prm::Ref& object) = 0;
 };
@@ -45,19 +46,19 @@ struct Object {
     virtual ~Object() = default;
     PinnedPages pages; ///< its rings, or the region's memory
     std::shared_ptr<PinnedPages> doorbell_page;
-    DeviceNumbers* known_to = nullptr; ///< who knows the numbers
-    /// What it is to the device.
+    DeviceNumbers* known_to = nullptr; ///< whoever knows the numbers
+    /// The object's identity on the device.
     [[nodiscard]] virtual std::vector<prm::Ref> numbers() const { return {}; }
-    /// Takes it off the device. EBUSY and unchanged while another object uses it.
+    /// Removes it from the device. EBUSY, and nothing changes, while another object uses it.
     [[nodiscard]] Errno destroy(core::Device& device);
 
   protected:
-    /// The same, for what the device itself knows of users.
+    /// Likewise, checking only the users that the device itself knows.
     [[nodiscard]] virtual Errno take_down(core::Device& device) = 0;
 };
 
-/// Counts what the device reports about one object: the destroy command has to tell how many
-/// events the program has read (libibverbs waits until it has acknowledged as many).
+/// Counts what the device reports about one object: the destroy command must return how many events
+/// the program has read (libibverbs waits until it has acknowledged as many).
 struct EventSource {
     uint64_t user_handle = 0; ///< how the program names the object in events
     uint32_t fatal_event = 0; ///< enum ibv_event_type reported for a fatal error
@@ -85,20 +86,20 @@ struct Mr final : Object {
     uint32_t lkey = 0;
     core::Number pd = 0;
     uint64_t length = 0, iova = 0;
-    Dm* dm = nullptr; ///< it is a region of that, which knows it as a user
+    Dm* dm = nullptr; ///< the memory that this is a region of; it counts this as a user
     std::vector<prm::Ref> numbers() const override { return {{prm::Kind::mkey, lkey >> 8}}; }
     Errno take_down(core::Device& device) override;
 };
 
 struct Cq final : Object {
     core::Number number = 0;
-    uint32_t entries = 0; ///< as the program was told
+    uint32_t entries = 0; ///< as reported to the program
     EventSource events;
     std::vector<prm::Ref> numbers() const override { return {{prm::Kind::cq, number}}; }
     Errno take_down(core::Device& device) override;
 };
 
-/// Receive queue of its own (ibv_wq).
+/// A separate receive queue (ibv_wq).
 struct Wq final : Object {
     core::Number rqn = 0;
     core::Number pd = 0, cq = 0;
@@ -114,8 +115,8 @@ struct IndirectionTable final : Object {
     Errno take_down(core::Device& device) override;
 };
 
-/// A RAW_PACKET QP is what mlx5_ib makes of one: an SQ, and an RQ with a TIR that leads to it,
-/// either part optional. An RSS QP is a TIR over an indirection table and nothing else.
+/// A RAW_PACKET QP as mlx5_ib implements it: an SQ, and an RQ with a TIR that leads to it, either
+/// part optional. An RSS QP is a TIR over an indirection table and nothing else.
 struct Qp final : Object {
     bool rss = false;
     core::Number sqn = 0, rqn = 0, tirn = 0; ///< 0: has none
@@ -126,13 +127,13 @@ struct Qp final : Object {
     uint32_t max_send_wr = 0, max_recv_wr = 0, max_send_sge = 0, max_recv_sge = 0;
     uint32_t max_inline_data = 0;
     bool signal_all = false;
-    std::optional<LoopbackUse> self_loopback; ///< it hears what its own context sends
+    std::optional<LoopbackUse> self_loopback; ///< receives what its own context sends
     EventSource events;
     std::vector<prm::Ref> numbers() const override;
     Errno take_down(core::Device& device) override;
 };
 
-/// One thing that flows do to packets: header edits, a reformat, or an L2 tunnel taken off.
+/// One change that flows make to packets: header edits, a reformat, or removal of an L2 tunnel.
 struct FlowAction final : Object {
     bool decap = false;
     core::Number edits = 0, reformat = 0;
@@ -142,15 +143,15 @@ struct FlowAction final : Object {
 
 /// Mask and priority of DV flows.
 struct FlowMatcher final : Object {
-    bool sends = false;    ///< of the table for what is sent
+    bool sends = false;    ///< of the table for sent packets
     uint8_t flow_type = 0; ///< enum mlx5_ib_flow_type
     uint16_t priority = 0;
     std::vector<std::byte> mask; ///< struct mlx5_ifc_fte_match_param_bits, as far as given
-    unsigned users = 0;          ///< flows that were made with it
+    unsigned users = 0;          ///< flows created with it
     Errno take_down(core::Device& device) override;
 };
 
-/// ibv_counters: a counter of the device, and which of its values a reader finds where.
+/// ibv_counters: a counter of the device, and where a reader finds each of its values.
 struct Counters final : Object {
     core::Number number = 0; ///< 0: no flow has counted into it yet
     std::vector<mlx5_ib_flow_counters_desc> points;
@@ -161,14 +162,14 @@ struct Counters final : Object {
 
 struct Flow final : Object {
     std::vector<core::Number> rules;  ///< ALL_DEFAULT has two
-    std::vector<Counters*> counters;  ///< each knows this flow as a user
+    std::vector<Counters*> counters;  ///< each counts this flow as a user
     std::vector<FlowAction*> actions; ///< likewise
     FlowMatcher* matcher = nullptr;   ///< of a DV flow
     Errno take_down(core::Device& device) override;
 };
 
-/// A page of doorbell registers. The device polls the records and rings in memory, and of the
-/// registers those by which SQs are rung.
+/// A page of doorbell registers. The device polls the records and rings in memory and, of the
+/// registers, those that ring SQs.
 struct DoorbellPage : Object {
     uint32_t page = 0; ///< of the context's
 };
@@ -185,7 +186,7 @@ struct Uar final : DoorbellPage {
 /// Handles are unique within a context, whatever the kind. Not thread-safe.
 class ObjectTable {
   public:
-    /// Objects become known there from now on.
+    /// From now on, objects become known to `numbers`.
     void set_numbers(DeviceNumbers* numbers) { numbers_ = numbers; }
     uint32_t add(std::unique_ptr<Object> object) {
         object->known_to = numbers_;
@@ -200,7 +201,7 @@ class ObjectTable {
         const auto found = objects_.find(handle);
         return found == objects_.end() ? nullptr : dynamic_cast<T*>(found->second.get());
     }
-    /// Why there is no object of that kind to destroy: none at all, or one of another kind.
+    /// Why there is no object of that kind to destroy: no such handle, or one of another kind.
     [[nodiscard]] Errno absence(uint64_t handle) const {
         return objects_.contains(handle) ? EINVAL : ENOENT;
     }
@@ -213,7 +214,7 @@ class ObjectTable {
     }
     void erase(uint64_t handle) { objects_.erase(handle); }
 
-    /// Whatever order that takes.
+    /// In whatever order is possible.
     void destroy_all(core::Device& device);
 
     template <class T, class Visit> void for_each(Visit visit) const {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the interposed functions have in common: the way to the functions that they stand in for.
+// Common to the interposed functions: access to the original functions.
 #pragma once
 
 #include <atomic>
@@ -10,12 +10,12 @@
 
 namespace softhca::uverbs {
 
-/// The function of that name in the libraries behind this one.
+/// The function of that name in the libraries after this one.
 template <class Function> class Original {
   public:
     constexpr explicit Original(const char* name) : name_(name) {}
 
-    /// The library's constructors look all of them up, for dlsym(3) may not be called in signal
+    /// The library's constructors resolve all of them, as dlsym(3) may not be called in signal
     /// handlers; this covers calls before that.
     Function* get() {
         Function* known = function_.load(std::memory_order_relaxed);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Which path names mean the devices' files, and where those really are.
+// Which path names refer to the devices' files, and where those really are.
 #pragma once
 
 #include <climits>
@@ -7,9 +7,9 @@
 
 namespace softhca::uverbs {
 
-/// A path name as the program gave it, turned to the tree of device files where that has it.
-/// Made for each interposed call: no allocation, no lock, safe in a signal handler. Names that do
-/// not start with /sys/ or /dev/infiniband cost one comparison.
+/// A path name as given by the program, redirected to the tree of device files if it is there.
+/// Created for each interposed call: no allocation, no lock, safe in a signal handler. Names that
+/// do not start with /sys/ or /dev/infiniband cost one comparison.
 class RedirectedPath {
   public:
     explicit RedirectedPath(const char* path) : path_(path) {
@@ -19,7 +19,7 @@ class RedirectedPath {
     RedirectedPath(const RedirectedPath&) = delete;
     RedirectedPath& operator=(const RedirectedPath&) = delete;
 
-    /// What to hand to the real function.
+    /// The path for the real function.
     [[nodiscard]] const char* get() const { return path_; }
     [[nodiscard]] bool redirected() const { return path_ == buffer_; }
     [[nodiscard]] bool is_empty() const { return path_ && !*path_; }
@@ -34,19 +34,20 @@ class RedirectedPath {
     char buffer_[PATH_MAX];
 };
 
-/// Takes the tree's own place in the file system off a resolved name, in place: what realpath(3)
-/// must return. False: the name is another and stays as it is.
+/// Strips the tree's own location from a resolved name, in place: what realpath(3) must return.
+/// False: the name is elsewhere and unchanged.
 bool strip_root(char* path);
 
-/// True once this process may hold folders of the tree open, or stand in one: a relative name may
-/// be that of a device file.
+/// True once this process may have open folders of the tree, or one as its current folder: a
+/// relative name may refer to a device file.
 [[nodiscard]] bool tree_is_in_use();
 
-/// Learns from the environment where the tree is. Called from the library's constructor; before
+/// Reads the tree's location from the environment. Called from the library's constructor; before
 /// that, no path is redirected.
 void init_paths();
 
-/// Folder of the configuration file: sockets and the device tree live there. Empty outside softhca.
+/// Folder of the configuration file, which also holds sockets and the device tree. Empty outside
+/// softhca.
 [[nodiscard]] const char* runtime_folder();
 
 } // namespace softhca::uverbs

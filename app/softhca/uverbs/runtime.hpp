@@ -26,7 +26,7 @@ class ContextList {
   public:
     void add(Context& context);
     void remove(const Context& context);
-    /// None of them goes away meanwhile.
+    /// None of them is closed meanwhile.
     template <class Visit> void for_each(Visit visit) {
         const std::lock_guard lock(mutex_);
         for (const auto& [number, context] : contexts_)
@@ -48,7 +48,7 @@ struct Port {
     size_t index;
     /// Null until the process opens this device; never changes afterwards.
     std::atomic<core::Device*> device{nullptr};
-    std::string why_not; ///< the last attempt failed, as was said; guarded as attempts are
+    std::string why_not; ///< why the last attempt failed, as reported; guarded as attempts are
     Netdev netdev;
     CommandFaults faults; ///< commands that are to fail
     ClockPage clock;
@@ -65,15 +65,15 @@ struct Port {
 };
 
 /// Thread-safe. Never destroyed: device threads and other libraries outlive static destructors. A
-/// forked child gets a runtime of its own when it first needs one.
+/// forked child gets its own runtime when it first needs one.
 class Runtime {
   public:
-    /// Null when the process does not run under softhca, or its configuration cannot be read (said
-    /// once on stderr).
+    /// Null when the process does not run under softhca, or its configuration cannot be read
+    /// (reported once on stderr).
     [[nodiscard]] static Runtime* get();
-    /// Null unless a device of this process runs already.
+    /// Null unless a device of this process is already running.
     [[nodiscard]] static Runtime* running();
-    /// Learns which CPUs the program may use. Called from the library's constructor, before the
+    /// Records which CPUs the program may use. Called from the library's constructor, before the
     /// program binds its threads.
     static void note_cpus();
 
@@ -83,9 +83,9 @@ class Runtime {
     [[nodiscard]] Port* port(size_t index);
     [[nodiscard]] Port* port_of_netdev(std::string_view name);
 
-    /// Opens the wire of a port, unless it is open, and has a device thread serve it. From now on
-    /// no other process can have that wire. The reason of a failure goes to stderr too, for
-    /// libibverbs shows no more than the errno.
+    /// Opens a port's wire, unless it is open, and makes a device thread serve it. From now on no
+    /// other process can have that wire. The reason for a failure also goes to stderr, as
+    /// libibverbs shows only the errno.
     [[nodiscard]] Result<core::Device*> start(Port& port);
 
   private:

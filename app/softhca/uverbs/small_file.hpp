@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// One-line files, as sysfs has them.
+// One-line files, as in sysfs.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@ namespace softhca::uverbs {
 [[nodiscard]] std::string read_line(const std::string& path);
 
 /// Replaces the content of an existing file by `line` and a newline. Failures are ignored: the file
-/// is for other programs to look at.
+/// is only for other programs to read.
 void write_line(const std::string& path, std::string_view line);
 
 } // namespace softhca::uverbs

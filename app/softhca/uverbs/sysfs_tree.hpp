@@ -11,9 +11,9 @@
 namespace softhca::uverbs {
 
 /// Builds `<runtime_dir>/root` with the sys/ and dev/ files of all ports, as a kernel with
-/// mlx5_core and mlx5_ib shows them. The launcher calls it once, before the program starts; the
-/// tree appears at once and complete, or not at all. The front shows its files in place of the real
-/// ones.
+/// mlx5_core and mlx5_ib presents them. The launcher calls it once, before the program starts; the
+/// tree appears complete and atomically, or not at all. The front substitutes its files for the
+/// real ones.
 [[nodiscard]] Result<void> build_tree(const Config& config);
 
 /// Where build_tree puts the tree.
@@ -25,7 +25,7 @@ namespace softhca::uverbs {
 /// Number of the character device /dev/infiniband/uverbsN, by which libibverbs tells devices apart.
 [[nodiscard]] dev_t uverbs_device(size_t index);
 
-/// Interface index of the emulated netdev of port number `port`: far above what a kernel hands out,
+/// Interface index of the emulated netdev of port number `port`: far above what a kernel assigns,
 /// so that no request of a program hits a real interface by accident.
 [[nodiscard]] constexpr unsigned emulated_ifindex(size_t port) {
     return 2'000'000'000u + static_cast<unsigned>(port);

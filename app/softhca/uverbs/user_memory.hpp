@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Checks of addresses that programs hand in, before the device works on them.
+// Checks of addresses that programs pass in, before the device uses them.
 #pragma once
 
 #include "app/softhca/core/dma.hpp"
@@ -12,12 +12,12 @@
 namespace softhca::uverbs {
 
 /// True when the program may read the range, and write it if `write`: what copy_from_user and
-/// copy_to_user would take. Fast.
+/// copy_to_user would accept. Fast.
 [[nodiscard]] bool is_mapped(const void* address, size_t length, bool write = false);
 
-/// What one call of the program has found mapped. A command's pieces are looked at several times,
-/// and most lie in the same pages of the stack: asked for again, these cost no system call. A page
-/// that another thread unmaps meanwhile is met as if it had been unmapped a moment later.
+/// Caches what one call of the program has found mapped. A command's pieces are checked several
+/// times, and most are in the same stack pages: repeated checks cost no system call. If another
+/// thread unmaps a page meanwhile, the effect is as if it had been unmapped a moment later.
 class CallMemory {
   public:
     /// As is_mapped().
@@ -33,10 +33,10 @@ class CallMemory {
 };
 
 /// True when the program itself may read the whole range, and write it if `write`: what pinning the
-/// pages for a device demands. Reads /proc/self/maps, so not for every call.
+/// pages for a device requires. Reads /proc/self/maps, so not for every call.
 [[nodiscard]] bool is_accessible(uint64_t address, uint64_t length, bool write);
 
-/// A ring or region of the program as device memory, or nothing when it is not accessible.
+/// A ring or region of the program as device memory; empty when it is not accessible.
 [[nodiscard]] std::optional<core::DmaArea> user_area(uint64_t address, uint64_t length, bool write);
 
 /// A doorbell record of the program, or null when it is not aligned or not writable.

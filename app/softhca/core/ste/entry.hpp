@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Steering entries (STEs) that programs write into ICM, whatever their format, and where they lead.
+// Steering entries (STEs) that programs write into ICM, independent of their format, and their
+// destinations.
 #pragma once
 
 #include "app/softhca/core/meter.hpp"
@@ -14,7 +15,7 @@
 namespace softhca::core::ste {
 
 inline constexpr size_t kEntryBytes = 64, kEditBytes = 8;
-/// What a lookup sees of a packet, and what an entry wants to see. Not all formats and lookups use
+/// What a lookup reads from a packet, and what an entry matches. Not all formats and lookups use
 /// all of it; the rest is zero.
 inline constexpr size_t kTagBytes = 32;
 using Tag = std::array<std::byte, kTagBytes>;
@@ -27,7 +28,7 @@ using Tag = std::array<std::byte, kTagBytes>;
 using RawEntry = std::span<const std::byte, kEntryBytes>;
 using RawEdit = std::span<const std::byte, kEditBytes>;
 
-/// Where a packet goes on: in a hash table, or to a single entry or address.
+/// Where a packet goes next: to a hash table, or to a single entry or address.
 struct Next {
     uint64_t address = 0;
     uint32_t entries = 1; ///< a power of two
@@ -35,12 +36,12 @@ struct Next {
     uint16_t hashed = 0;  ///< … and of that, these bytes, as the format has it
 };
 
-/// What an entry does to a packet's headers: steps, one after the other.
+/// What an entry does to a packet's headers: steps, in order.
 struct Action {
     enum class Kind : uint8_t {
         step,
         encap,   ///< a step with the reformat of this number
-        edit,    ///< steps that a list could have …
+        edit,    ///< steps from a list …
         edits,   ///< … those of a list in ICM …
         pattern, ///< … and those of a pattern there, with what is in arguments
         meter
@@ -60,20 +61,20 @@ struct Entry {
     static constexpr size_t kMaxActions = 3;
 
     uint16_t lookup = 0;           ///< what the tag is made of
-    Tag tag{}, mask{};             ///< matches if the packet's tag under the mask is this one
+    Tag tag{}, mask{};             ///< matches if the packet's tag under the mask equals this
     uint8_t tag_bytes = kTagBytes; ///< of these; the rest is zero
-    uint64_t miss = 0;             ///< where others go
+    uint64_t miss = 0;             ///< where other packets go
     Next hit;
-    Number counter = 0; ///< 0: none; of the packet as it comes
+    Number counter = 0; ///< 0: none; counts the packet as it arrives
     std::optional<uint32_t> flow_tag;
 
-    /// Nothing of an entry before is left.
+    /// Clears everything of the previous entry.
     void begin() {
         counter = 0;
         flow_tag.reset();
         action_count_ = 0;
     }
-    /// False: there is no room for it.
+    /// False: no room for it.
     [[nodiscard]] bool add(const Action& action) {
         if (action_count_ == actions_.size()) return false;
         actions_[action_count_++] = action;
@@ -88,8 +89,8 @@ struct Entry {
     size_t action_count_ = 0;
 };
 
-/// What a matcher of full size looks at, as a program has made it: a layout that the format knows
-/// by number, and which bits of it.
+/// What a full-size matcher reads, as created by a program: a layout that the format knows by
+/// number, and which bits of it.
 struct Definer {
     uint16_t layout = 0;
     Tag mask{};
@@ -113,7 +114,7 @@ class Definers {
         definers_[number].reset();
         return {};
     }
-    /// Null: there is none.
+    /// Null if there is none.
     [[nodiscard]] const Definer* find(Number number) const {
         return number < kEnd && definers_[number] ? &*definers_[number] : nullptr;
     }
@@ -125,7 +126,7 @@ class Definers {
 
 // ---------------------------------------------------------------- addresses
 
-/// What stands at addresses that are no memory.
+/// The meaning of addresses that are not memory.
 enum class Place : uint8_t { nothing, drop, send, tir, flow_table, sampler };
 struct Destination {
     Place place = Place::nothing;

@@ -12,8 +12,8 @@
 namespace softhca::core::ste {
 namespace {
 
-/// Of one packet, through entries and their edits. Entries that do not hash form a list, which may
-/// be long; one that leads back to itself must not keep the device for ever.
+/// For one packet, through entries and their edits. Entries that do not hash form a list, which may
+/// be long; one that loops must not keep the device busy for ever.
 constexpr uint32_t kMaxSteps = 1u << 16;
 
 } // namespace
@@ -25,7 +25,7 @@ uint64_t Walker::place_of(const Next& next, const Packet& packet) const {
     return next.address + (world_.format.hash(next, tag) & (next.entries - 1)) * kEntryBytes;
 }
 
-/// What the pattern's edit of this index lacks, which is zero there. False: there is no argument.
+/// Adds what the pattern's edit of this index lacks and has zeros for. False: there is no argument.
 bool Walker::fill_in(Edit& edit, Number arguments, uint32_t index) const {
     constexpr uint32_t kEdits = sizeof(EditArgument::data) / kEditBytes;
     const EditArgument* const argument = world_.arguments.find(arguments + index / kEdits);
@@ -53,7 +53,7 @@ bool Walker::add_edits(const Action& action, FlowPath& path) {
     return true;
 }
 
-/// False: it names nothing, or there are too many of them.
+/// False: it refers to nothing, or there are too many steps.
 bool Walker::add_steps(const Action& action, FlowPath& path) {
     if (action.kind == Action::Kind::edits || action.kind == Action::Kind::pattern)
         return add_edits(action, path);
@@ -88,7 +88,7 @@ const Packet* Walker::meter(const Action& action, const Packet& packet, FlowPath
     return path.rewrite(packet, Rewrite{}, meta);
 }
 
-/// Null: the packet cannot be changed as the entry wants it, and is lost.
+/// Null: the packet cannot be changed as the entry requests, and is lost.
 template <class W>
 const Packet* Walker::act(const Entry& entry, const Packet& start, FlowPath& path, W watch) {
     const Packet* packet = &start;

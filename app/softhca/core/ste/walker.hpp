@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Executes steering entries: hash table, entry, the next table, until the packet is somewhere.
+// Executes steering entries: hash table, entry, the next table, until the packet has a destination.
 #pragma once
 
 #include "app/softhca/core/flow_path.hpp"
@@ -15,11 +15,11 @@ class Meters;
 
 namespace softhca::core::ste {
 
-/// What it reads is the program's, and may be anything: a way that does not end drops the packet.
-/// Used by the device thread with the device locked.
+/// What it reads belongs to the program and may be anything: a path that does not end drops the
+/// packet. Used by the device thread with the device locked.
 class Walker {
   public:
-    /// What entries are about; all of it outlives the walker.
+    /// What entries refer to; all of it outlives the walker.
     struct World {
         const Format& format;
         const Icm& icm;
@@ -31,8 +31,8 @@ class Walker {
     };
     explicit Walker(const World& world) : world_(world) {}
 
-    /// Where the entry at this address and those after it lead the packet, onto the path. `tag`: of
-    /// rules before.
+    /// Where the entry at this address and those after it lead the packet, onto the path. `tag`:
+    /// from earlier rules.
     template <class W>
     void walk(uint64_t address, const Packet& packet, uint32_t tag, FlowPath& path, W watch);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Which virtio queues that send a round of the device thread looks at: all that have had chains of
-// late, and of the others a few in turns.
+// Which transmitting virtio queues a round of the device thread looks at: all that have had chains
+// lately, and a few of the others in turn.
 #pragma once
 
 #include "app/softhca/core/objects.hpp"
@@ -14,13 +14,13 @@ namespace softhca::core {
 
 /// Used by the device thread, or in control calls, with the device locked.
 ///
-/// Nothing that a driver posts is overlooked. It writes a chain's head, then the index of its
-/// available ring, then it may ring. A ring is no news here, as a page of doorbells is for many
+/// No posted chain is missed. A driver writes a chain's head, then the index of its available ring,
+/// and then it may ring. A ring tells the device little, as a doorbell page is shared by many
 /// queues and does not say which of them were rung; so the device never asks drivers not to ring
-/// (VRING_USED_F_NO_NOTIFY), and has nothing to take back before it goes to sleep. What tells is
-/// the index. A look keeps nothing of what it has seen of that: it compares it with the number of
-/// chains that were taken, so that an index that is written just after the last visit, or while the
-/// queue goes into the turns, differs at the next look as well as at that one.
+/// (VRING_USED_F_NO_NOTIFY), and has nothing to revert before it goes to sleep. New work shows in
+/// the index. A look does not remember the index that it has seen: it compares it with the number
+/// of chains taken, so an index that is written just after the last visit, or while the queue moves
+/// to the idle ones, differs at the next look just the same.
 class ChainSchedule {
   public:
     /// The queue has begun to serve its driver.
@@ -32,9 +32,9 @@ class ChainSchedule {
         std::erase(awake_, &sq);
         in_turn_.remove(sq);
     }
-    /// Calls visit(Sq&), which returns units of work done, until that was as much as `most`: who
-    /// was not visited comes first the next time. Returns the work of all. `looks`: at so many that
-    /// have been idle for long.
+    /// Calls visit(Sq&), which returns units of work done, until they add up to `most`: the next
+    /// call starts with the queues not yet visited. Returns the total. `looks`: how many of the
+    /// long-idle queues are checked.
     template <class Visit> size_t round(size_t looks, size_t most, Visit&& visit) {
         in_turn_.round(looks, [this](Sq& sq) { start(sq); });
         size_t work = 0;
@@ -56,8 +56,8 @@ class ChainSchedule {
     }
 
   private:
-    /// Looked up by the key each time, as the memory is the driver's. One that is suspended, or in
-    /// error, has nothing to be served any more.
+    /// Translated by the key each time, as the memory is the driver's. A queue that is suspended,
+    /// or in error, has nothing left to serve.
     struct Available {
         Virtq* virtq = nullptr;
         [[nodiscard]] bool load() const { return virtq->serves() && virtq->has_chain(); }
@@ -65,7 +65,7 @@ class ChainSchedule {
     };
 
     std::vector<Sq*> awake_;
-    size_t next_ = 0; ///< among these, whose turn it is
+    size_t next_ = 0; ///< whose turn it is among these
     Turns<Sq, Available> in_turn_;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What virtio drivers and devices share in memory, as on a CPU of theirs: little-endian. Source:
-// Virtual I/O Device (VIRTIO) 1.1, 2.6 (split virtqueues).
+// The memory layout that virtio drivers and devices share: little-endian. Source: Virtual I/O
+// Device (VIRTIO) 1.1, 2.6 (split virtqueues).
 #pragma once
 
 #include "common/net/virtio.hpp"
@@ -24,11 +24,11 @@ static_assert(sizeof(Descriptor) == 16 && offsetof(Descriptor, flags) == 12 &&
               offsetof(Descriptor, next) == 14);
 inline constexpr uint16_t kNext = 1, kWrite = 2, kIndirect = 4;
 
-/// In front of the elements of both rings: heads of chains that the driver makes available, 16 bits
+/// Precedes the elements of both rings: heads of chains that the driver makes available, 16 bits
 /// each, and those that the device has used.
 struct RingHead {
     uint16_t flags;
-    uint16_t index; ///< so many elements since the start
+    uint16_t index; ///< number of elements since the start
 };
 static_assert(sizeof(RingHead) == 4 && offsetof(RingHead, index) == 2);
 /// In the available ring: the driver wants no events.

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The bodies of Placer that are about virtio queues, for the file that instantiates it for a ring
-// format.
+// The members of Placer for virtio queues, for the file that instantiates it for a ring format.
 #pragma once
 
 #include "app/softhca/core/place_impl.hpp"

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The bodies of Sender that are about virtio queues, for the file that instantiates it for a ring
-// format.
+// The members of Sender for virtio queues, for the file that instantiates it for a ring format.
 #pragma once
 
 #include "app/softhca/core/send_impl.hpp"
@@ -8,14 +7,14 @@
 namespace softhca::core {
 
 /// Completes the checksum that a driver has begun: its field holds the sum of the pseudo-header.
-/// False: the frame has no such place among its first bytes.
+/// False: the frame's first bytes do not include that field.
 [[nodiscard]] inline bool complete_checksum(Gather& frame, HeaderBuffer& header, uint32_t start,
                                             uint32_t offset) {
     const uint32_t field = start + offset, head = field + sizeof(uint16_t);
     if (head > frame.length() || head > HeaderBuffer::kCapacity) return false;
     frame.pop_front(header.data(), head);
     frame.push_front(header.data(), head);
-    // Whether it is UDP, nobody says; in TCP the other zero is as right.
+    // Nothing says whether it is UDP; in TCP the other zero is just as correct.
     net::store_be(header.data() + field,
                   sum_range(frame.pieces(), start, frame.length() - start).checksum_not_zero());
     return true;
@@ -45,7 +44,8 @@ template <Rings R, class W> void Sender<R, W>::use_chain(Sq& sq) {
     watch_.used(sq);
 }
 
-/// Who goes on with another queue begins at a chain, and would send its first packets again.
+/// An owner that continues with another queue starts at a chain, and would send its first packets
+/// again.
 template <Rings R, class W> void Sender<R, W>::end_chain(Sq& sq) {
     if ((sq.sent == 0 && !sq.progress.begun()) || !sq.virtq->has_chain()) return;
     current_ = &sq;
@@ -56,7 +56,7 @@ template <Rings R, class W> void Sender<R, W>::end_chain(Sq& sq) {
     use_chain(sq);
 }
 
-/// Not complete either when it puts the queue into error.
+/// Also not complete when it puts the queue into error.
 template <Rings R, class W>
 typename Sender<R, W>::Step Sender<R, W>::execute_chain(Sq& sq, size_t budget) {
     Virtq& virtq = *sq.virtq;
@@ -76,7 +76,7 @@ typename Sender<R, W>::Step Sender<R, W>::execute_chain(Sq& sq, size_t budget) {
     return {.complete = true, .packets = 1};
 }
 
-/// Where the headers end, they say themselves: `header_bytes` is a hint.
+/// The headers themselves determine where they end: `header_bytes` is a hint.
 template <Rings R, class W>
 typename Sender<R, W>::Step Sender<R, W>::execute_tso_chain(Sq& sq, const virtio::NetHeader& header,
                                                             size_t budget) {

@@ -16,14 +16,14 @@ enum class VirtqState : uint8_t { init, ready, suspended, error };
 /// Why a queue is in error.
 enum class VirtqFault : uint8_t {
     none,
-    bad_descriptor, ///< a chain or an index that no driver may post
-    invalid_buffer, ///< a buffer that the key does not lead to, or that no frame is in
+    bad_descriptor, ///< a chain or an index that drivers must not post
+    invalid_buffer, ///< the key does not cover the buffer, or it holds no frame
     chain_too_long, ///< longer than the ring, kMaxChainDescriptors, or than a frame may be
-    no_ring,        ///< the key does not lead to the ring, or its memory is gone
+    no_ring,        ///< the key does not cover the ring, or its memory is gone
     injected        ///< on request
 };
 
-/// Of descriptors, and of those chains that put a queue into error.
+/// Counts descriptors, and the chains that put a queue into error.
 struct VirtqCounts {
     uint64_t received = 0, completed = 0;
     uint32_t bad_descriptors = 0, chains_too_long = 0, invalid_buffers = 0, other_errors = 0;
@@ -37,7 +37,7 @@ struct VirtqAttr {
     uint16_t next_available = 0, next_used = 0;        ///< indices to begin with
     bool sends = false;                                ///< else it receives
     bool version_1 = false; ///< headers are those of VIRTIO 1.x, not of its predecessor
-    bool checksums = false; ///< it computes those that are asked for, or tells which are right
+    bool checksums = false; ///< computes requested checksums, or reports which are correct
     bool tso_ipv4 = false, tso_ipv6 = false;
     Number transport_domain = 0; ///< of what it sends
     Number events = 0;           ///< RQ that gets an empty message when chains are used; 0: none

@@ -73,7 +73,7 @@ bool Virtq::has_chain() {
 
 template <class Use> VirtqFault Virtq::walk(uint16_t head, bool writable, Use&& use) {
     uint16_t at = head;
-    // Empty ones are free of charge for the driver, so that their number has to be bounded, too.
+    // Empty ones cost the driver nothing, so their number has to be bounded, too.
     const uint32_t most = std::min<uint32_t>(attr_.entries, kMaxChainDescriptors);
     for (descriptors_ = 0; descriptors_ < most;) {
         if (at >= attr_.entries) return VirtqFault::bad_descriptor;
@@ -139,7 +139,7 @@ bool Virtq::gather(Gather& frame, virtio::NetHeader& header) {
 
 Virtq::Placed Virtq::scatter(std::span<const iovec> pieces, uint32_t bytes, bool sound) {
     virtio::NetHeader header{};
-    header.buffers = 1; // a part that the predecessor's header has not
+    header.buffers = 1; // a part that the predecessor's header lacks
     if (sound) header.flags = virtio::kDataValid;
     FlatCursor head(&header);
     PieceCursor data(pieces);
@@ -183,8 +183,8 @@ void Virtq::use_chain(uint32_t written) {
 
 Rq* Virtq::wants_event() {
     if (!owes_event_) return nullptr;
-    // The driver asks for events, and then looks once more at what is used: its flags must be read
-    // after what it looks at has been written.
+    // The driver enables events and then checks the used index once more: its flags must be read
+    // after what it checks has been written.
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
     const auto* const flags =
         locate<uint16_t>(attr_.available + offsetof(virtio::RingHead, flags), Access::read);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The split ring of one virtio queue: takes chains of buffers that a driver makes available, and
-// gives them back used.
+// The split ring of one virtio queue: takes the buffer chains that a driver makes available, and
+// returns them used.
 #pragma once
 
 #include "app/softhca/core/gather.hpp"
@@ -14,24 +14,24 @@
 
 namespace softhca::core {
 
-/// A driver may post chains that hold little or nothing: it is descriptors that cost time. So many
-/// a chain may have, however large the ring; and so many (or packets, where these are more) a
-/// round.
+/// A driver may post chains that hold little or nothing, and time is spent per descriptor. These
+/// are the limits for a chain, however large the ring, and for a round (or packets, if there are
+/// more of these).
 inline constexpr uint32_t kMaxChainDescriptors = 256;
 inline constexpr size_t kChainsOfRound = 4096;
 
-/// The VIRTIO_Q_COUNTERS that a queue counts in.
+/// The VIRTIO_Q_COUNTERS object that a queue counts in.
 struct VirtqCounter {
     VirtqCounts counts;
     uint32_t users = 0;
 };
 
-/// All of its memory is the driver's, and looked up by the key whenever it is used. Used by the
-/// device thread with the device locked. Owns nothing while it touches memory (see MemoryGuard).
+/// All of its memory is the driver's, and translated by the key on every use. Used by the device
+/// thread with the device locked. Owns nothing while it accesses memory (see MemoryGuard).
 class Virtq {
   public:
-    /// `queue` is the SQ or RQ that it is to the rest of the device, and `mkeys` outlives it, as
-    /// does `owing`, where it comes when it begins to owe an event.
+    /// `queue` is the SQ or RQ that represents it to the rest of the device. `mkeys` outlives it,
+    /// as does `owing`, the list it joins when it begins to owe an event.
     Virtq(const VirtqAttr& attr, const MkeyTable& mkeys, Queue& queue, Rq* events,
           VirtqCounter* counter, std::vector<Virtq*>& owing)
         : attr_(attr), mkeys_(mkeys), queue_(queue), events_(events), counter_(counter),
@@ -45,30 +45,30 @@ class Virtq {
     }
     [[nodiscard]] bool serves() const { return state_ == VirtqState::ready; }
     void enter(VirtqState state);
-    /// For good; the owner is told.
+    /// For good; the owner is notified.
     void fail(VirtqFault fault);
 
-    /// Whether there is a chain to be served. A queue whose driver cannot have posted so much is in
-    /// error by this.
+    /// Whether there is a chain to serve. A queue whose driver cannot have posted that many goes to
+    /// error here.
     [[nodiscard]] bool has_chain();
 
-    /// What the next chain holds behind its header, which comes apart. False: nothing, and the
-    /// queue is in error.
+    /// The contents of the next chain after its header, which is returned separately. False:
+    /// nothing, and the queue is in error.
     [[nodiscard]] bool gather(Gather& frame, virtio::NetHeader& header);
     enum class Placed : uint8_t { whole, too_long, failed };
-    /// Puts a frame into the next chain, which stays where it is if the frame is too long for it.
-    /// `sound`: its checksum is right, which its header says.
+    /// Puts a frame into the next chain, which stays in place if the frame is too long for it.
+    /// `sound`: its checksum is correct, which the header then says.
     [[nodiscard]] Placed scatter(std::span<const iovec> pieces, uint32_t bytes, bool sound);
-    /// The next chain is done with; it has been written so many bytes to.
+    /// The next chain is done; `written` bytes were written to it.
     void use_chain(uint32_t written);
-    /// Of the chain that gather() or scatter() came to last: what a look at it costs.
+    /// Of the chain that gather() or scatter() last reached: what looking at it costs.
     [[nodiscard]] uint32_t chain_descriptors() const { return descriptors_; }
     [[nodiscard]] uint32_t header_bytes() const {
         return attr_.version_1 ? sizeof(virtio::NetHeader) : virtio::kLegacyNetHeaderBytes;
     }
 
-    /// The RQ that is to hear of used chains, if there are such that it has not heard of and the
-    /// driver wants to know. told(): it has.
+    /// The RQ to notify of used chains, if there are any that it was not notified of and the driver
+    /// wants events. told(): it has been notified.
     [[nodiscard]] Rq* wants_event();
     void told() { owes_event_ = false; }
     [[nodiscard]] Rq* events() const { return events_; }
@@ -78,7 +78,7 @@ class Virtq {
     [[nodiscard]] bool works_on(const void* address) const;
 
   private:
-    /// Where something of the ring is in host memory; null: nowhere, or torn.
+    /// Host address of a part of the ring; null: there is none, or it is not contiguous.
     template <class T> [[nodiscard]] T* locate(uint64_t address, Access access) const;
     /// Sets `head`. False: the queue is in error.
     [[nodiscard]] bool read_head(uint16_t& head);
@@ -92,7 +92,7 @@ class Virtq {
     const VirtqAttr attr_;
     const MkeyTable& mkeys_;
     Queue& queue_;
-    Rq* const events_;            ///< null: nobody hears of used chains
+    Rq* const events_;            ///< null: no RQ is notified of used chains
     VirtqCounter* const counter_; ///< may be null
     std::vector<Virtq*>& owing_;
     VirtqState state_ = VirtqState::init;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// From firmware events to what programs have subscribed to, as the kernel passes them on.
+// Delivers firmware events to the programs that have subscribed to them, as the kernel does.
 #pragma once
 
 #include "app/softhca/prm/events.hpp"
@@ -12,16 +12,16 @@
 
 namespace softhca::uverbs::devx {
 
-/// Where a program hears of an event.
+/// Where a program receives an event.
 struct Subscription {
-    uint64_t object = 0; ///< whose event it is (object_id); 0: nobody's
+    uint64_t object = 0; ///< the object concerned (object_id); 0: none
     uint64_t cookie = 0;
     std::weak_ptr<RecordFile> file{};
-    Fd eventfd{}; ///< takes the file's place, if there is one
+    Fd eventfd{}; ///< replaces the file, if there is one
 };
 
-/// An event: its type (prm::EventType), of queues which kind (prm::kQueueTypeRq, …), of general
-/// objects their type, and the number of the object; 0: of none.
+/// An event: its type (prm::EventType), the kind of queue (prm::kQueueTypeRq, …) or type of general
+/// object, and the number of the object; 0: no object.
 struct EventKey {
     uint16_t type = 0;
     uint16_t queue_type = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Rows of the device's packet pacing table that programs have, as the kernel's driver deals them
-// out.
+// Rows of the device's packet pacing table that programs have, allocated as the kernel's driver
+// does.
 #pragma once
 
 #include "app/softhca/prm/firmware.hpp"
@@ -22,8 +22,8 @@ class PacingTable {
     static constexpr size_t kContextBytes = PRM_BYTES(set_pp_rate_limit_context);
     using Context = std::array<uint8_t, kContextBytes>;
 
-    /// A row for this rate. Those who ask for the same share one, unless it is `dedicated` to the
-    /// user. ENOSPC: none is left.
+    /// A row for this rate. Users of the same rate share one, unless it is `dedicated` to the user.
+    /// ENOSPC: none is left.
     [[nodiscard]] Errno add(PortFirmware& firmware, const Context& context, uint16_t uid,
                             bool dedicated, uint16_t& index);
     void remove(PortFirmware& firmware, uint16_t index);
@@ -39,7 +39,7 @@ class PacingTable {
     [[nodiscard]] static Errno tell(PortFirmware& firmware, const Row& row, uint16_t index);
 
     std::mutex mutex_;
-    std::array<Row, prm::kPacingRates> rows_{}; ///< the first one is that of no limit
+    std::array<Row, prm::kPacingRates> rows_{}; ///< the first one means no limit
 };
 
 } // namespace softhca::uverbs::devx

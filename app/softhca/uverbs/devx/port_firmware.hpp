@@ -15,10 +15,10 @@
 
 namespace softhca::uverbs {
 
-/// Plays the kernel's driver, whose event queues and doorbell pages programs share. Thread-safe.
+/// Acts as the kernel's driver, whose event queues and doorbell pages programs share. Thread-safe.
 class PortFirmware {
   public:
-    /// That of the port, whose device runs; made when it is first asked for.
+    /// The firmware of a port whose device is running; created on first use.
     [[nodiscard]] static std::shared_ptr<PortFirmware> of(Port& port);
 
     PortFirmware(core::Device& device, uint32_t speed_mbps);
@@ -27,8 +27,8 @@ class PortFirmware {
     static constexpr core::Number kFirstEq = 4;
     [[nodiscard]] static constexpr core::Number eq_of(uint32_t vector) { return kFirstEq + vector; }
 
-    /// Runs a command, whose user it notes in it, and fills in the answer. 0, or EREMOTEIO: the
-    /// answer says why not.
+    /// Runs a command, in which it sets the user, and fills in the answer. 0, or EREMOTEIO: the
+    /// answer says why it failed.
     [[nodiscard]] Errno execute(std::vector<uint8_t>& in, std::vector<uint8_t>& out, uint16_t uid);
     /// Calls use(prm::Firmware&) with no command running.
     template <class Use> decltype(auto) with_firmware(Use&& use) {

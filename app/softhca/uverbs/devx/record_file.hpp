@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A file from which a program reads records of different lengths, one a read(2).
+// A file from which a program reads records of varying length, one per read(2).
 #pragma once
 
 #include "app/softhca/uverbs/fd_table.hpp"
@@ -22,9 +22,9 @@ class RecordFile final : public ContextFile {
     [[nodiscard]] static Result<std::shared_ptr<RecordFile>> create(Kind kind, uint64_t context,
                                                                     bool without_data, Fd& user_fd);
     [[nodiscard]] Kind kind() const { return kind_; }
-    /// Of events, only cookies are wanted.
+    /// Only the cookies of events are wanted.
     [[nodiscard]] bool without_data() const { return without_data_; }
-    /// Never blocks, takes no lock. False: too much in it is unread already.
+    /// Never blocks, takes no lock. False: too much is unread already.
     [[nodiscard]] bool post(std::span<const std::byte> record);
 
   private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A DevX context as a user of the firmware, and what it has made.
+// A DevX context as a user of the firmware, and the objects that it created.
 #pragma once
 
 #include "app/softhca/uverbs/context.hpp"
@@ -24,7 +24,7 @@ class User final : public DevxUser {
     [[nodiscard]] core::Number transport_domain() const override { return domain_; }
     [[nodiscard]] core::Number make_tis() override;
 
-    /// Makes the transport domain. See PortFirmware::execute().
+    /// Creates the transport domain. See PortFirmware::execute().
     [[nodiscard]] Errno prepare();
 
     /// See PortFirmware.
@@ -41,12 +41,12 @@ class User final : public DevxUser {
     core::Number domain_ = 0;
 };
 
-/// The user that a DevX context is; null for other contexts.
+/// The user of a DevX context; null for other contexts.
 [[nodiscard]] inline User* user_of(const Context& context) {
     return static_cast<User*>(context.devx.get());
 }
 
-/// What a command of the program has made. The command that destroys it is kept from the start.
+/// An object created by a program's command. The command that destroys it is kept from the start.
 struct CommandObject final : DevxObject {
     CommandObject(User& owner, uint64_t object_id, std::vector<uint8_t> destroy)
         : user(owner), id(object_id), destroy_command(std::move(destroy)) {}
@@ -57,7 +57,7 @@ struct CommandObject final : DevxObject {
     std::vector<uint8_t> destroy_command;
 };
 
-/// Memory of the program that its commands name.
+/// Memory of the program that its commands refer to.
 struct UmemObject final : Object {
     UmemObject(User& owner, core::Number umem) : user(owner), number(umem) {}
     Errno take_down(core::Device&) override;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Doorbell pages of virtio queues (VARs) that programs have, as the kernel's driver deals them out.
+// Doorbell pages of virtio queues (VARs) that programs have, allocated as the kernel's driver does.
 #pragma once
 
 #include "app/softhca/prm/virtio.hpp"
@@ -30,7 +30,7 @@ class VarTable {
 
   private:
     std::mutex mutex_;
-    uint32_t taken_ = 0; ///< bit by bit
+    uint32_t taken_ = 0; ///< as a bit mask
     static_assert(kVars == 32);
 };
 

@@ -9,18 +9,18 @@
 
 namespace softhca::core::mlx5_rings {
 
-/// The block being gathered. Lives as long as a round of the device thread at most.
+/// The block being gathered. Lives for at most one round of the device thread.
 class CqeBlock {
   public:
     explicit CqeBlock(MiniFormat format) : format_(format) {}
 
-    /// Takes the completion in, if it fits the others.
+    /// Adds the completion if it fits the others.
     [[nodiscard]] bool add(const mlx5::Cqe& cqe);
 
     [[nodiscard]] uint32_t size() const { return count_; }
-    /// The first completion; of a block of one, all that there is.
+    /// The first completion; the only one in a block of one.
     [[nodiscard]] const mlx5::Cqe& first() const { return first_; }
-    /// Mini CQEs 8 * `array` and on; what follows the last one is zero.
+    /// Mini CQEs from 8 * `array` on; what follows the last one is zero.
     [[nodiscard]] const mlx5::MiniCqe* array(uint32_t number) const {
         return &minis_[number * mlx5::kMiniCqes];
     }

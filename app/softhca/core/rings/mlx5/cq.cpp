@@ -15,8 +15,8 @@ Cq::Cq(Number number, const CqAttr& attr)
     if (has_events()) doorbell_.arm.store(kArmTaken);
 }
 
-/// The consumer counter is taken modulo twice the size: consumers exist that keep 16 bits of it
-/// only. A value that no consumer can have reached counts as full.
+/// The consumer counter is taken modulo twice the size: some consumers keep only 16 bits of it. A
+/// value that no consumer can have reached counts as full.
 uint32_t Cq::refresh_room() {
     if (full_) return 0;
     const uint32_t consumer = net::to_be(doorbell_.consumer.load());
@@ -26,7 +26,7 @@ uint32_t Cq::refresh_room() {
     return room_;
 }
 
-/// How many entries lie in a row from this one on.
+/// Number of contiguous entries from this one on.
 uint32_t Cq::together(uint32_t index) const {
     const uint32_t slot = index & (entries() - 1);
     const uint64_t in_memory = ring_.run(uint64_t{slot} * cqe_size_) / cqe_size_;
@@ -86,7 +86,7 @@ Outcome<void> Cq::resize(DmaArea ring, uint8_t log_entries, uint8_t cqe_size) {
     ring_ = std::move(ring);
     log_entries_ = log_entries;
     cqe_size_ = cqe_size;
-    room_ = 0; // found out with the next CQE
+    room_ = 0; // determined again with the next CQE
     return {};
 }
 
@@ -122,12 +122,12 @@ Cq::Arm Cq::poll_arm() {
     if (doorbell_.arm.load() == kArmTaken) return Arm::none;
     const uint32_t arm = net::to_be(doorbell_.arm.exchange(kArmTaken));
     constexpr uint32_t kCounterMask = 0xffffff, kSequenceMask = 3;
-    // A request bears the number of events so far. Any other value is none: Linux writes one, once
-    // a CQ is created, that keeps a CQ which is only polled from being armed by its record.
+    // A request carries the number of events so far. Any other value is not a request: Linux writes
+    // one, once a CQ is created, to keep a CQ that is only polled from being armed by its record.
     if (((arm >> mlx5::kCqArmSequenceShift ^ told_) & kSequenceMask) != 0) return Arm::none;
     armed_ = arm & mlx5::kCqArmSolicited ? Armed::solicited : Armed::any;
-    // Completions that arrived before the request was seen: the consumer must hear of them. A
-    // solicited-only consumer may get one event too many this way, never one too few.
+    // Completions that arrived before the request was seen: the consumer must be notified of them.
+    // A solicited-only consumer may get one event too many this way, never one too few.
     if ((producer_ & kCounterMask) != (arm & kCounterMask)) tell_armed();
     return armed_ == Armed::any ? Arm::any : Arm::some;
 }

@@ -27,10 +27,10 @@ class Cq final : public core::Cq {
         return !failed() && (room_ >= entries || refresh_room() >= entries);
     }
 
-    /// Writes one CQE, or keeps it for a block, and raises the event if the CQ is armed. `qpn_word`
-    /// and `wqe_counter` stand at its end; `fill(Entry&)` sets what else is not zero, straight in
+    /// Writes one CQE, or holds it for a block, and raises the event if the CQ is armed. `qpn_word`
+    /// and `wqe_counter` are at its end; `fill(Entry&)` sets whatever else is not zero, directly in
     /// the ring. Entry: mlx5::Cqe or mlx5::ErrorCqe. False on overrun: nothing is written, the CQ
-    /// is in error for good and its owner has been told.
+    /// is in error for good and its owner has been notified.
     template <class Entry, class Fill>
     bool write(mlx5::CqeOpcode opcode, uint32_t qpn_word, uint16_t wqe_counter, Fill&& fill) {
         static_assert(sizeof(Entry) == kBody + sizeof(Tail));
@@ -68,11 +68,11 @@ class Cq final : public core::Cq {
         return true;
     }
 
-    /// Entries that lie in a row, for completions that are good: all but what is rare about a CQ.
+    /// Contiguous entries, for successful completions: everything but the rare features of a CQ.
     class Row {
       public:
         [[nodiscard]] uint32_t size() const { return size_; }
-        /// Writes one of them, of which `fill` sets all but the end.
+        /// Writes one of them; `fill` sets everything but its end.
         template <class Fill>
         void write(uint32_t index, mlx5::be32 qpn_word, uint16_t wqe_counter, Fill&& fill) const {
             std::byte* const to = at(index);
@@ -94,16 +94,16 @@ class Cq final : public core::Cq {
         uint16_t cqe_size_ = 0;
         uint8_t op_own_ = 0;
     };
-    /// So many of them, or fewer; none: write() is the way.
+    /// This many entries, or fewer; none: use write() instead.
     [[nodiscard]] Row row(uint32_t most);
-    /// The first `entries` of them are written.
+    /// The first `entries` of the row have been written.
     void end_row(uint32_t entries) {
         producer_ += entries;
         room_ -= entries;
         if (armed_ != Armed::none) raise(mlx5::CqeOpcode::resp_send);
     }
 
-    /// Claims the line of a CQE that is written so many later.
+    /// Prefetches for writing the line of the CQE that is `ahead` entries later.
     void claim(uint32_t ahead) const { claim_line(entry_at(producer_ + ahead)); }
 
     [[nodiscard]] Outcome<void> resize(DmaArea ring, uint8_t log_entries,
@@ -149,17 +149,18 @@ class Cq final : public core::Cq {
         const auto owner = static_cast<uint8_t>((producer_ >> log_entries_) & mlx5::kOwnerMask);
         return static_cast<uint8_t>(static_cast<uint8_t>(opcode) << 4 | owner);
     }
-    /// The owner bit must appear last: it goes out with the last eight bytes, in one store.
+    /// The owner bit must become visible last: it is written with the last eight bytes, in one
+    /// store.
     static void finish(std::byte* entry, const Tail& tail) {
         __atomic_store_n(reinterpret_cast<uint64_t*>(entry + kBody), std::bit_cast<uint64_t>(tail),
                          __ATOMIC_RELEASE);
     }
-    /// Of the one entry that is written again and again: its last 16 bytes go out in one store, as
-    /// who reads it (net_mlx5) takes time and index together.
+    /// For the single entry that is overwritten each time: its last 16 bytes are written in one
+    /// store, as the reader (net_mlx5) takes time and index together.
     static void write_over(std::byte* entry, const std::byte* body, const Tail& tail) {
         constexpr size_t kTogether = kBody - sizeof(uint64_t);
-        // Whole, as loads and stores of aligned vectors are on all CPUs with AVX (Intel SDM 3A,
-        // 9.1.1; AMD APM 2, 7.3.2).
+        // Not torn, as loads and stores of aligned vectors are atomic on all CPUs with AVX (Intel
+        // SDM 3A, 9.1.1; AMD APM 2, 7.3.2).
         const auto last = _mm_set_epi64x(std::bit_cast<int64_t>(tail), load_word(body + kTogether));
         std::memcpy(entry, body, kTogether);
         std::atomic_thread_fence(std::memory_order_release);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// WQEs about time and about other queues: what they wait for, and how far they let others go.
+// WQEs about time and about other queues: what they wait for, and how far they let other queues
+// proceed.
 #pragma once
 
 #include "app/softhca/core/requests.hpp"
@@ -15,7 +16,7 @@ namespace softhca::core::mlx5_rings {
 struct WaitedTime {
     uint64_t value = 0, mask = 0;
 
-    /// Times may be half of the mask ahead, and go round.
+    /// Times may be up to half of the mask ahead, and wrap around.
     [[nodiscard]] bool has_come(uint64_t clock) const {
         return ((clock - value) & mask) <= mask / 2;
     }
@@ -33,7 +34,7 @@ struct WaitedTime {
     return SendFault::none;
 }
 
-/// Of one that waits for completions, or lets an SQ go on.
+/// For a WQE that waits for completions, or lets an SQ proceed.
 [[nodiscard]] inline SendFault decode_position(std::span<const std::byte> wqe,
                                                SendRequest::Kind kind, SendRequest& request) {
     constexpr size_t kAt = sizeof(mlx5::WqeCtrlSeg);
@@ -46,8 +47,8 @@ struct WaitedTime {
     return SendFault::none;
 }
 
-/// Whether a CQ that has had so many completions is where a WQE waits for it to be; it may be half
-/// a round further.
+/// Whether a CQ with this many completions has reached the position that a WQE waits for; it may be
+/// up to half the counter's range beyond.
 [[nodiscard]] inline bool is_at(uint32_t completions, uint32_t position) {
     return ((completions - position) & mlx5::kCqPositionMask) <= mlx5::kCqPositionMask / 2;
 }

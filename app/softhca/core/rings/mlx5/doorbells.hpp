@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Doorbell records of the mlx5 format as doorbells (null makes none), and registers of UARs.
+// Doorbell records of the mlx5 format as doorbells (null yields none), and registers of UARs.
 #pragma once
 
 #include "app/softhca/core/doorbell.hpp"
@@ -19,12 +19,12 @@ namespace softhca::core::mlx5_rings {
     return {Doorbell::in(*record, record->consumer.raw), Doorbell::in(*record, record->arm.raw)};
 }
 
-// A UAR has four pairs of BlueFlame buffers: libmlx5 uses the first two, the kernel's drivers the
-// others as well. Whoever rings writes the first eight bytes of a WQE, or the whole of it, to the
+// A UAR has four pairs of BlueFlame buffers: libmlx5 uses the first two, the kernel's drivers also
+// the others. To ring, software writes the first eight bytes of a WQE, or the whole of it, to the
 // start of a buffer.
 inline constexpr size_t kUarBytes = 4096, kSendRegistersAt = 0x800, kSendRegisterStride = 0x100;
 
-/// Those of a UAR, whose `memory` lies at `uar`.
+/// The registers of a UAR whose `memory` is at `uar`.
 [[nodiscard]] inline std::shared_ptr<SendRegisters> send_registers(std::byte* uar,
                                                                    std::shared_ptr<void> memory) {
     SendRegisters::Words words;

@@ -44,7 +44,7 @@ const char* name_of(SendRequest::Kind kind) {
     return "?";
 }
 
-/// Keeps a segment that was read, as far as there is room.
+/// Keeps a segment that was read, as long as there is room.
 void keep(const Segment& segment, PostedRequest& posted) {
     if (segment.inlined) {
         posted.inlined += segment.bytes;

@@ -89,7 +89,7 @@ namespace {
 
 constexpr size_t kDataAt = sizeof(mlx5::WqeCtrlSeg) + sizeof(mlx5::WqeAsoCtrlSeg);
 
-/// Whether the object is written; nothing: by a comparison, which we do not know.
+/// Whether the object is written; empty: it depends on a comparison, which is not supported.
 std::optional<bool> is_condition_met(const mlx5::WqeAsoCtrlSeg& aso) {
     const uint8_t first = aso.operators >> 4, second = aso.operators & 0xf;
     if (std::max(first, second) > mlx5::kAsoAlwaysTrue) return {};

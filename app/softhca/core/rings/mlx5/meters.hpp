@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Meters as the mlx5 family has them, a pair in 64 bytes, and the WQEs that read and write them.
+// Meters in the mlx5 family's format, a pair in 64 bytes, and the WQEs that read and write them.
 #pragma once
 
 #include "app/softhca/core/meter.hpp"
@@ -14,18 +14,18 @@ namespace softhca::core::mlx5_rings {
 
 using MeterBytes = std::array<std::byte, mlx5::kAsoDataBytes>;
 
-/// What somebody has written there.
+/// Decodes written meters.
 [[nodiscard]] std::array<MeterAttr, 2> read_meters(std::span<const std::byte> bytes);
-/// What somebody would have to write for meters like these, and how full their buckets are.
+/// Encodes meters as a program would write them, with the levels of their buckets.
 [[nodiscard]] MeterBytes write_meters(const std::array<Meter, 2>& meters);
 
-/// Writes the bytes of `data` that `mask` has, from its highest bit on. A meter of which a byte is
-/// written starts anew, with full buckets: drivers leave tokens and time to the device.
+/// Writes the bytes of `data` selected by `mask`, from its highest bit on. A meter of which any
+/// byte is written restarts with full buckets: drivers leave tokens and time to the device.
 void update_meters(std::array<Meter, 2>& meters, std::span<const std::byte> data, uint64_t mask,
                    uint64_t now);
 
-/// Of a WQE that accesses an ASO object: what is asked for, and the mask for update_meters(), whose
-/// data is aso_data().
+/// For a WQE that accesses an ASO object: the request, and the mask for update_meters(), whose data
+/// is aso_data().
 [[nodiscard]] SendFault decode_aso(std::span<const std::byte> wqe, SendRequest& request,
                                    uint64_t& mask);
 [[nodiscard]] std::span<const std::byte> aso_data(std::span<const std::byte> wqe);

@@ -12,7 +12,7 @@
 
 namespace softhca::core::mlx5_rings {
 
-/// Everything about receive WQEs is in the ring and the RQ, so this has no state.
+/// The state of receive WQEs is in the ring and the RQ, so this class has none.
 class ReceiveWqe {
   public:
     static constexpr uint32_t kMaxStridedBytes = mlx5::kByteCountMask;
@@ -22,7 +22,7 @@ class ReceiveWqe {
     }
     [[nodiscard]] static bool has_room(Rq& rq) { return cq_of(rq).has_room(1); }
 
-    /// The scatter list, which an invalid lkey ends before the WQE does.
+    /// The scatter list; an invalid lkey may end it before the end of the WQE.
     class Buffers {
       public:
         explicit Buffers(const Rq& rq)
@@ -38,11 +38,11 @@ class ReceiveWqe {
         const Rq& rq_;
         uint64_t at_, end_;
     };
-    /// The first buffer of a request after the current one, which is posted.
+    /// The first buffer of a request after the current one, which must be posted.
     [[nodiscard]] static Segment buffer_ahead(const Rq& rq, uint32_t requests) {
         return load_segment(rq, wqe_at(rq, requests));
     }
-    /// Fetches the lines of so many requests after the current one, which are posted.
+    /// Prefetches the lines of this many requests after the current one, which must be posted.
     static void fetch_requests(const Rq& rq, uint32_t ahead, uint32_t count) {
         const uint32_t in_line = std::max<uint32_t>(1, kLineBytes >> rq.log_wqe_bytes);
         for (uint32_t i = 0; i < count; i += in_line)
@@ -107,7 +107,7 @@ inline Segment ReceiveWqe::load_segment(const Rq& rq, uint64_t at) {
                                 static_cast<uint8_t>(l3) << 2);
 }
 
-/// The fields of the CQE that tell about the packet.
+/// The fields of the CQE that describe the packet.
 inline void ReceiveWqe::describe(const Received& received, mlx5::Cqe& cqe) {
     const net::Headers& outer = received.outer;
     const ChecksumVerdict& verdict = received.verdict;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The numbers of causes in error CQEs.
+// The numbers for completion errors in error CQEs.
 #pragma once
 
 #include "app/softhca/core/completion_error.hpp"
