@@ -12,11 +12,11 @@ struct Options {
     std::string device, iface;
     uint8_t port = 1;
     std::string program, plugin, devargs;
-    unsigned watch_seconds = 0; ///< 0: counters are not looked at
+    unsigned watch_seconds = 0; ///< 0: counters are not watched
     bool json = false;
 };
 
-/// Nothing if the program is to end at once, with `status`: after --help or a mistake.
+/// Empty if the program is to end at once, with `status`: after --help or an error.
 [[nodiscard]] std::optional<Options> parse_options(int argc, char** argv, int& status);
 
 } // namespace doctor

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What people and programs read of a walk along the chain.
+// Output of a walk along the chain, for people and for programs.
 #pragma once
 
 #include "common/diagnosis/checks.hpp"
@@ -8,7 +8,7 @@
 
 namespace doctor {
 
-/// The lines of one finding; `first` marks the first link that is broken.
+/// The lines of one finding; `first` marks the first broken link.
 [[nodiscard]] std::string text_of(const diagnosis::Finding& finding, bool first);
 
 /// The last line: what is broken, or how to start a program.

@@ -31,7 +31,7 @@ class Telemetry {
     [[nodiscard]] bool answers() const { return greeting_.contains("pid"); }
     [[nodiscard]] long pid() const { return greeting_.value("pid", 0L); }
 
-    /// The value below the command's own name; null when there is none.
+    /// The value under the command's own name; null when there is none.
     [[nodiscard]] json ask(const std::string& command, const std::string& argument = "") {
         const std::string request = argument.empty() ? command : command + "," + argument;
         if (send(fd_.get(), request.data(), request.size(), MSG_NOSIGNAL) < 0) return nullptr;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What running DPDK programs tell of their ports over their telemetry sockets.
+// What running DPDK programs report about their ports over their telemetry sockets.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ struct DpdkPort {
     std::map<std::string, uint64_t> xstats;
 };
 
-/// The ports of all programs that answer: those of this user, as EAL places their sockets.
+/// The ports of all programs that answer: this user's, as EAL places their sockets.
 [[nodiscard]] std::vector<DpdkPort> running_ports();
 
 } // namespace doctor

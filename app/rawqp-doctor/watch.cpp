@@ -15,7 +15,7 @@ using diagnosis::Verdict;
 struct Cause {
     std::string_view id;
     State state;
-    std::array<const char*, 4> of_device;  ///< names of counters, as fnmatch(3) has patterns
+    std::array<const char*, 4> of_device;  ///< names of counters, as fnmatch(3) patterns
     std::array<const char*, 2> of_program; ///< xstats of DPDK ports
     const char* cause;
     const char* remedy;
@@ -98,7 +98,7 @@ uint64_t growth(const Counts& before, const Counts& after, const std::string& na
     return now->second - old->second;
 }
 
-/// "rx_crc_errors_phy +3, rx_symbol_err_phy +1"; empty: nothing grew.
+/// "rx_crc_errors_phy +3, rx_symbol_err_phy +1"; empty: nothing increased.
 std::string growth_of(const Counts& before, const Counts& after,
                       std::span<const char* const> patterns) {
     const auto belongs = [&](const std::string& counter) {
@@ -118,7 +118,7 @@ const DpdkPort* find(const std::vector<DpdkPort>& ports, const std::string& name
     return found != ports.end() ? &*found : nullptr;
 }
 
-/// Numbers of the receive queues of a port that took nothing: "1, 3".
+/// Numbers of a port's receive queues that received nothing: "1, 3".
 std::string idle_queues(const DpdkPort& before, const DpdkPort& after) {
     std::string idle;
     for (unsigned queue = 0;; ++queue) {
@@ -129,7 +129,7 @@ std::string idle_queues(const DpdkPort& before, const DpdkPort& after) {
     }
 }
 
-/// Which queues of running programs it may be.
+/// The queues of running programs that may be the cause.
 std::string suspects(const Counters& before, const Counters& after) {
     std::string text;
     for (const DpdkPort& now : after.ports)

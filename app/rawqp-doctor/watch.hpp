@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Counters of a device and of the programs on it, looked at for a while.
+// Counters of a device and of the programs on it, watched for a while.
 #pragma once
 
 #include "app/rawqp-doctor/telemetry.hpp"

@@ -22,19 +22,19 @@ namespace perf {
 
 enum class Distance : uint8_t { near, far, cold };
 
-/// "near", "far" or "cold"; nothing for other words.
+/// "near", "far" or "cold"; empty for other words.
 std::optional<Distance> parse_distance(const std::string& text);
 [[nodiscard]] const char* name_of(Distance distance);
 
-/// What lines cost that another core has just touched, in cycles of the time stamp for each.
+/// The cost of lines that another core has just touched, in TSC cycles per line.
 struct LineCosts {
-    double load;  ///< of those that it wrote, one after the other
-    double store; ///< into those that it read, with stores to own lines between them
+    double load;  ///< of lines that it wrote, one after the other
+    double store; ///< to lines that it read, alternating with stores to own lines
 };
 
-/// Keeps everything else off a CPU for moments, by a thread of higher real-time priority that spins
-/// there. It shares two lines with its user and touches them at the borders only; others in
-/// line_costs().
+/// Keeps everything else off a CPU for short periods, by a thread of higher real-time priority that
+/// spins there. It shares two lines with its user and touches them only at the start and end of a
+/// period; others in line_costs().
 class CpuHold {
   public:
     /// Throws std::runtime_error without the right to real-time priorities, or when the CPU is on
@@ -46,15 +46,15 @@ class CpuHold {
 
     /// Returns when nothing else runs on the CPU.
     void begin();
-    /// Lets the CPU go. False: something else has run there since begin() all the same.
+    /// Releases the CPU. False: something else has nevertheless run there since begin().
     [[nodiscard]] bool end();
 
-    /// As they are now, from the CPU that is held: a virtual machine's host moves its CPUs close to
-    /// each other and far apart, and what a burst costs at far goes with that. Nothing when the CPU
-    /// could never be held meanwhile.
+    /// The present costs, seen from the held CPU: a virtual machine's host moves its CPUs close
+    /// together and far apart, and the cost of a burst at far changes with that. Empty when the CPU
+    /// could not be held meanwhile.
     [[nodiscard]] std::optional<LineCosts> line_costs();
 
-    /// For the report: which CPUs and cores.
+    /// For the report: the CPUs and cores.
     [[nodiscard]] const std::string& proof() const { return proof_; }
 
   private:
@@ -68,13 +68,13 @@ struct MemorySpan {
     const void* start;
     size_t bytes;
 };
-/// Writes the lines back and takes them out of all caches. False where the CPU cannot.
+/// Writes the lines back and evicts them from all caches. False where the CPU cannot.
 bool evict(const std::vector<MemorySpan>& spans);
 
-/// What surrounds each timed section.
+/// Brackets each timed section.
 class TimedSection {
   public:
-    /// `hold`: null unless the distance is far; `spans`: what is evicted, none unless it is cold.
+    /// `hold`: null unless the distance is far; `spans`: what is evicted, empty unless it is cold.
     TimedSection(CpuHold* hold, std::vector<MemorySpan> spans)
         : hold_(hold), spans_(std::move(spans)) {}
 
@@ -85,7 +85,7 @@ class TimedSection {
         start_ = rte_rdtsc_precise();
         if (steps_ != nullptr) steps_->begin();
     }
-    /// Cycles since begin(); nothing when they are no measure, as the device may have run.
+    /// Cycles since begin(); empty when they are not valid, as the device may have run.
     std::optional<uint64_t> end() {
         if (steps_ != nullptr) steps_->end();
         const uint64_t cycles = rte_rdtsc_precise() - start_;
@@ -93,14 +93,14 @@ class TimedSection {
         return cycles;
     }
 
-    /// Each instruction of the next sections is written down; null: no more. Their times say
-    /// nothing.
+    /// Records each instruction of the next sections; null: stops. The sections' times are then
+    /// meaningless.
     void trace(Steps* steps) { steps_ = steps; }
 
   private:
     /// A device thread that sleeps on this CPU has set a timer, whose interrupt costs several times
-    /// what a round does, and comes at the same point of each round for some seconds. Once it has
-    /// come, that thread waits for the CPU and sets no other.
+    /// as much as a round, and comes at the same point of each round for some seconds. Once it has
+    /// fired, that thread waits for the CPU and sets no other.
     static constexpr unsigned kLongestNapUs = 150;
 
     CpuHold* hold_;

@@ -2,9 +2,9 @@
 // The floor: what no driver can go below on mapped mlx5 rings.
 //
 // Not a driver. Rx reads each CQE's line, writes the first line of the mbuf and refills the WQE's
-// address from a stack of mbufs; Tx puts what was sent before back on that stack, reads address and
-// length of each mbuf, writes one eMPW data segment for it and rings once a burst. No offloads,
-// errors, statistics, lkey look-up, mempool.
+// address from a stack of mbufs; Tx puts the mbufs sent before back on that stack, reads address
+// and length of each mbuf, writes one eMPW data segment for it and rings once a burst. No offloads,
+// errors, statistics, lkey lookup, mempool.
 #pragma once
 
 #include "app/rawqp-perf/floor_queue.hpp"
@@ -15,7 +15,7 @@ namespace perf {
 /// See VerbsEnd.
 class Floor : public VerbsEnd {
   public:
-    /// Throws std::runtime_error when the device is no mlx5 device with eMPW.
+    /// Throws std::runtime_error when the device is not an mlx5 device with eMPW.
     Floor(const std::string& device, const PortSetup& setup, const FloorAhead& ahead);
     ~Floor();
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The floor's loop over one queue's rings, wherever these are: see floor.hpp.
+// The floor's loop over one queue's rings, wherever they are: see floor.hpp.
 #pragma once
 
 #include "app/rawqp-perf/distance.hpp"
@@ -12,14 +12,14 @@
 
 namespace perf {
 
-/// How far ahead of their use the floor asks for lines, in packets.
+/// How far ahead of their use the floor prefetches lines, in packets.
 struct FloorAhead {
     uint16_t rx, tx; ///< of CQEs and mbufs, of mbufs to send; 0: not at all
-    /// WQEs are written at the end of a burst, and claimed at its beginning: those of so many
-    /// packets later; nothing: none are claimed.
+    /// WQEs are written at the end of a burst. Their lines are prefetched for writing at its
+    /// beginning: those of this many packets later; empty: no prefetch.
     std::optional<uint16_t> claim;
 
-    /// What no other was seen to be better than (`scripts/bench --only floor`).
+    /// The best values found (`scripts/bench --only floor`).
     static FloorAhead best(Distance distance);
 };
 
@@ -36,14 +36,14 @@ struct FloorCompletions {
 struct alignas(RTE_CACHE_LINE_SIZE) FloorRx {
     FloorCompletions cq;
     mlx5::WqeDataSeg* wqes = nullptr;
-    uint64_t wqe_head = 0; ///< what precedes the address, the same in all WQEs
+    uint64_t wqe_head = 0; ///< what precedes the address, identical in all WQEs
     mlx5::QueueDoorbell* doorbell = nullptr;
     uint32_t mask = 0;
     uint16_t producer = 0;
     RingArray<rte_mbuf*> mbufs; ///< of each WQE
 
-    /// Writes the WQEs of all mbufs and tells the device of them. Throws where the CPU is too old
-    /// for the floor.
+    /// Writes the WQEs of all mbufs and announces them to the device. Throws where the CPU is too
+    /// old for the floor.
     void post_all(uint32_t lkey);
 };
 struct alignas(RTE_CACHE_LINE_SIZE) FloorTx {
@@ -56,7 +56,7 @@ struct alignas(RTE_CACHE_LINE_SIZE) FloorTx {
     uint16_t producer = 0;
     uint32_t mbuf_mask = 0;
     uint16_t sent = 0, freed = 0; ///< mbufs
-    RingArray<rte_mbuf*> mbufs;   ///< that the device has, and those that it has returned
+    RingArray<rte_mbuf*> mbufs;   ///< in the hands of the device, and returned by it
     RingArray<uint16_t> ends;     ///< of each WQE: `sent` after its last packet
 };
 

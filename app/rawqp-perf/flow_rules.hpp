@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How fast a port takes flow rules.
+// The rate at which a port accepts flow rules.
 #pragma once
 
 #include "app/rawqp-perf/port.hpp"
@@ -7,16 +7,16 @@
 
 namespace perf {
 
-/// Rules per second: `rules` rules, each of another destination address and UDP port, are created
-/// by rte_flow_create() and destroyed. The value is the rate of insertion; `more` has that of
-/// deletion and the bytes that a rule takes. In a group above 0, to which a rule of group 0 jumps.
+/// Rules per second: `rules` rules, each with a different destination address and UDP port, are
+/// created by rte_flow_create() and destroyed. The value is the insertion rate; `more` has the
+/// deletion rate and the bytes per rule. In a group above 0, a rule of group 0 jumps to it.
 Figure measure_flows(const Port& port, unsigned rules, uint32_t group = 0);
 
-/// The same rules from a template table, by a queue of operations: a rule counts when its result
-/// was pulled. The port is stopped and started once, as rte_flow_configure() wants it.
+/// The same rules from a template table, through a queue of operations: a rule counts when its
+/// result was pulled. The port is stopped and started once, as rte_flow_configure() requires.
 Figure measure_async_flows(const Port& port, unsigned rules, uint32_t group = 0);
 
-/// Rules for addresses to which frames go (FrameWriter), to queue 0, as long as this lives.
+/// Rules to queue 0 for the addresses to which frames go (FrameWriter), while this lives.
 class AddressRules {
   public:
     AddressRules(const Port& port, uint32_t addresses);

@@ -12,7 +12,7 @@
 
 namespace perf {
 
-/// Sizes count the FCS, as benchmarks do: 64 is a frame of 60 bytes in memory.
+/// Sizes include the FCS, as in benchmarks: 64 is a frame of 60 bytes in memory.
 inline constexpr uint32_t kFcs = 4;
 
 /// One size, or a repeating mixture of them.
@@ -28,14 +28,14 @@ struct FrameSizes {
 /// address address(i % addresses).
 class FrameWriter {
   public:
-    /// `tagged`: with a VLAN tag, which the sizes count.
+    /// `tagged`: with a VLAN tag, which is included in the sizes.
     FrameWriter(const FrameSizes& sizes, rte_ether_addr to, rte_ether_addr from,
                 std::vector<uint16_t> ports, bool tagged = false, uint32_t addresses = 1);
 
     [[nodiscard]] static rte_be32_t address(uint32_t number);
 
     /// Takes `mbufs.size()` mbufs from the pool; false when it has too few. `first`: the number of
-    /// the first frame, for ports and addresses; sizes begin anew.
+    /// the first frame, for ports and addresses; sizes start over.
     bool make(rte_mempool* pool, std::span<rte_mbuf*> mbufs, uint64_t first = 0) const;
 
     static uint16_t source_port(const rte_mbuf* mbuf);
@@ -43,15 +43,15 @@ class FrameWriter {
     static bool is_ours(const rte_mbuf* mbuf);
 
   private:
-    /// What a frame begins with; zeros after the headers.
+    /// The beginning of a frame; zeros after the headers.
     using Front = std::array<uint8_t, 64>;
     [[nodiscard]] static Front make_front(uint16_t bytes, rte_ether_addr to, rte_ether_addr from,
                                           bool tagged);
     void write(rte_mbuf* mbuf, size_t index, uint64_t number) const;
 
     FrameSizes sizes_;
-    // Made beforehand: headers that are put together on the stack and summed there wait until all
-    // stores before them, those to the last frame's far lines among them, have come to pass.
+    // Built in advance: headers that are assembled on the stack and summed there wait until all
+    // earlier stores, including those to the last frame's far lines, have completed.
     std::vector<Front> fronts_; ///< one for each size, without source port
     std::vector<uint16_t> ports_;
     uint32_t addresses_;

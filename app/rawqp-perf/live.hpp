@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Measures of a running device: it works while we do.
+// Measurements of a running device: it works during the measurement.
 #pragma once
 
 #include "app/rawqp-perf/report.hpp"
@@ -7,10 +7,10 @@
 
 namespace perf {
 
-/// The address to send to: `text`, or the port's own if that is empty. Throws when it is none.
+/// The address to send to: `text`, or the port's own if that is empty. Throws if it is invalid.
 rte_ether_addr destination(const Port& port, const std::string& text);
 
-/// Sends one frame at a time until one has arrived: cables can come late. Throws when none does.
+/// Sends one frame at a time until one has arrived: cables may come up late. Throws when none does.
 void await_path(Port& from, Port& to, const FrameWriter& writer);
 
 /// Packets per second from one end to the other, one lcore at both, for `seconds`. `more`: sent,

@@ -17,21 +17,21 @@ struct FreePool {
 using Pool = std::unique_ptr<rte_mempool, FreePool>;
 
 /// "Socket" for the rings of `queues` queues with `descriptors` in each direction, and for striding
-/// queues' packets: without hugepages of EAL's own a heap on pages as those of packet memory.
-/// With `heap`, one of that name that nobody else uses. Throws std::bad_alloc.
+/// queues' packets: without EAL's own hugepages, a heap on the same kind of pages as packet memory.
+/// With `heap`, one of that name that nothing else uses. Throws std::bad_alloc.
 int ring_socket(unsigned queues, unsigned descriptors, const std::string& heap = {});
 
-/// All that pools and rings are on.
+/// The memory of all pools and rings.
 std::vector<MemorySpan> memory_of_pools();
-/// The memory of a heap that ring_socket has made.
+/// The memory of a heap that ring_socket has created.
 std::vector<MemorySpan> memory_of_heap(const std::string& heap);
-/// Of each of the pool's mbufs: the mbuf itself, and its first `bytes` of packet.
+/// For each of the pool's mbufs: the mbuf itself, and its first `bytes` of packet.
 std::vector<MemorySpan> memory_of_mbufs(rte_mempool* pool, size_t bytes);
 
 inline constexpr unsigned kPoolCache = 512;
 
-/// A pool of `count` mbufs. Without hugepages of EAL's own its memory comes from transparent ones,
-/// or from 4 KiB pages if those were chosen. Without gaps (but for EAL's hugepages, which seldom
+/// A pool of `count` mbufs. Without EAL's own hugepages, its memory comes from transparent ones, or
+/// from 4 KiB pages if those were chosen. Without gaps (except on EAL's hugepages, which seldom
 /// have any). Throws std::runtime_error.
 Pool make_pool(const std::string& name, unsigned count);
 

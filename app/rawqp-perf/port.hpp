@@ -16,22 +16,22 @@ struct PortSetup {
     uint16_t descriptors = 1024;
     bool fast_free = true;
     Offloads offloads = {};
-    unsigned spare_mbufs = 4096; ///< beyond what the rings hold
-    std::string heap = {};       ///< of its own for the rings; empty: the one of all
+    unsigned spare_mbufs = 4096; ///< in addition to what the rings hold
+    std::string heap = {};       ///< its own heap for the rings; empty: the shared one
     bool last = false;           ///< the port is not set up again, and closed with this
 };
 
-/// An error from a call that returned `status`, with errno text.
+/// An error from a call that returned `status`, with its errno text.
 [[noreturn]] void fail_call(const std::string& what, int status);
 
 /// Configures and starts the port; stops it at the end, or closes it. In a secondary process the
 /// port is used as the primary's Port of that number has set it up. Must be used on one lcore.
 class Port {
   public:
-    /// How many its pool holds.
+    /// Number of mbufs in its pool.
     static unsigned mbufs(const PortSetup& setup);
 
-    /// With memory of its own on huge pages; or with `pool`, which has mbufs(setup) and outlives
+    /// With its own memory on huge pages; or with `pool`, which has mbufs(setup) mbufs and outlives
     /// it, and rings where EAL puts them.
     Port(uint16_t id, const PortSetup& setup, rte_mempool* pool = nullptr);
     ~Port();
@@ -59,9 +59,9 @@ class Port {
         return {reinterpret_cast<const void*>(rte_eth_fp_ops[id_].rx_pkt_burst),
                 reinterpret_cast<const void*>(rte_eth_fp_ops[id_].tx_pkt_burst)};
     }
-    /// Of mbufs: none, but for the pool's.
+    /// A port has no mbuf stack besides the pool's.
     [[nodiscard]] static std::vector<MemorySpan> stack() { return {}; }
-    /// Before a round: nothing, a port is always ready.
+    /// Before a round: no effect, a port is always ready.
     void ready() {}
 
   private:

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The floor of rates: what no device of one thread can go below that moves packets from a send
+// The floor of rates: the least that any single-threaded device must do to move packets from a send
 // queue to a receive queue of the mlx5 formats.
 //
-// The lcore's side is the floor's (floor_queue.hpp). The device's is a thread that does nothing
-// but move the lines that the formats demand: it reads WQEs, receive WQEs and doorbell records,
-// copies packets and writes CQEs. No keys, checks, rules, sums, counters.
+// The lcore's side is the floor's (floor_queue.hpp). The device's side is a thread that only moves
+// the lines that the formats require: it reads WQEs, receive WQEs and doorbell records, copies
+// packets and writes CQEs. No keys, checks, rules, sums, counters.
 #pragma once
 
 #include "app/rawqp-perf/floor_queue.hpp"
@@ -16,8 +16,8 @@
 
 namespace perf {
 
-/// How far ahead of their use the thread asks for lines, in packets: of few lines, and of many. 0:
-/// not at all.
+/// How far ahead of their use the thread prefetches lines, in packets: of few lines, and of many.
+/// 0: not at all.
 struct MoverAhead {
     struct Packets {
         uint16_t few = 32, many = 2;
@@ -30,7 +30,7 @@ struct MoverAhead {
 /// Both ends of a cable. One queue, whose rings are in plain memory.
 class RateFloor {
   public:
-    /// Throws std::runtime_error when the CPU is none of this process's.
+    /// Throws std::runtime_error when the CPU is not one of this process's.
     RateFloor(unsigned device_cpu, const PortSetup& setup, const MoverAhead& mover);
     ~RateFloor();
     RateFloor(const RateFloor&) = delete;
@@ -70,7 +70,7 @@ class RateFloor {
 
     void map(uint16_t descriptors);
     void work();
-    /// Reads the WQEs before `end`, a batch of them. How many packets they have.
+    /// Reads the WQEs before `end` as a batch. Returns the number of their packets.
     uint32_t gather(uint16_t end);
     /// Puts the batch into the receive queue.
     void place(uint32_t count);
@@ -81,7 +81,7 @@ class RateFloor {
     Pool pool_;
     int socket_;
     std::vector<rte_mbuf*> stack_;
-    // The lcore asks for no CQEs ahead: the thread is about to write them.
+    // The lcore does not prefetch CQEs: the thread is about to write them.
     FloorAhead ahead_{.rx = 0, .tx = 0, .claim = 0};
     RingArray<Records> records_;
     RingArray<mlx5::Cqe> rx_cqes_, tx_cqes_;

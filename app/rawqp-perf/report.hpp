@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What was measured, as JSON and as lines of text.
+// Results, as JSON and as lines of text.
 #pragma once
 
 #include "app/rawqp-perf/pages.hpp"
@@ -21,7 +21,7 @@ struct Figure {
     std::string distance = {}; ///< as given by --distance; of rx, tx and forward
     unsigned pass = 0;
     std::string unit = {}; ///< of `value`: "cycles/packet", "packets/s", "us", "rules/s"
-    double value = 0;      ///< the median where there are many
+    double value = 0;      ///< the median where there are several
     std::map<std::string, double> more = {};
 };
 
@@ -30,8 +30,8 @@ struct SubjectInfo {
 };
 
 struct Report {
-    std::string distance; ///< far: on which CPUs lcore and device were
-    Resident pools = {};  ///< of packets and rings: on which pages they were
+    std::string distance; ///< far: the CPUs of lcore and device
+    Resident pools = {};  ///< the kind of pages of packets and rings
     std::vector<SubjectInfo> subjects;
     std::vector<Figure> figures;
     std::vector<std::string> failures; ///< "SUBJECT: why it was not measured to the end"

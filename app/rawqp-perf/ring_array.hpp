@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What loops over rings keep beside them.
+// What loops over rings keep alongside them.
 #pragma once
 
 #include "app/rawqp-perf/dpdk.hpp"
@@ -10,7 +10,7 @@
 
 namespace perf {
 
-/// A fixed array on the pages that the rings are on, zeroed.
+/// A fixed array on the same kind of pages as the rings, zeroed.
 template <class T> class RingArray {
   public:
     RingArray() = default;
@@ -30,8 +30,8 @@ template <class T> class RingArray {
     std::unique_ptr<T, Free> memory_;
 };
 
-/// The address where an mbuf of our pool has its data when it is new. Its buffer is right
-/// behind it: no need to touch the mbuf.
+/// The address of a new mbuf's data, for an mbuf of our pool. Its buffer directly follows it: no
+/// need to touch the mbuf.
 inline uintptr_t fresh_data(const rte_mbuf* mbuf) {
     return reinterpret_cast<uintptr_t>(mbuf + 1) + RTE_PKTMBUF_HEADROOM;
 }

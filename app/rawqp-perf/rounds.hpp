@@ -26,18 +26,19 @@ enum class Measure : uint8_t { rx, tx, forward };
 
 struct RoundPlan {
     uint16_t burst = 32;
-    uint32_t packets = 512; ///< timed packets of a round, over all queues
+    uint32_t packets = 512; ///< timed packets per round, over all queues
     uint32_t warm_up = 64;  ///< packets before them
     Offloads offloads = {}; ///< of the port that is measured
 };
 
-/// The other end of the cable: gives and takes what the measured end needs. Untimed.
+/// The other end of the cable: supplies and consumes what the measured end needs. Untimed.
 class Peer {
   public:
     explicit Peer(Port& port) : port_(port) {}
     /// Sends all of them; throws when the device takes none for a second.
     void send(std::span<rte_mbuf*> mbufs);
-    /// Receives and frees until `count` have come or nothing came for a while; how many came.
+    /// Receives and frees until `count` have come or nothing came for a while; returns how many
+    /// came.
     size_t take(size_t count);
     [[nodiscard]] Port& port() { return port_; }
 
@@ -48,7 +49,7 @@ class Peer {
 /// Lets other threads and the device work. Not timed.
 void settle(uint32_t microseconds);
 
-/// Runs rounds on `End` (a Port, or what looks like one).
+/// Runs rounds on `End` (a Port, or anything with its interface).
 template <class End> class Rounds {
   public:
     /// `queue_ports[q]`: a UDP source port whose frames arrive at queue q.
@@ -59,7 +60,7 @@ template <class End> class Rounds {
           to_end_(sizes, end.mac(), peer.port().mac(), queue_ports, plan.offloads.vlan),
           to_peer_(sizes, peer.port().mac(), end.mac(), {1024}) {}
 
-    /// Cycles per packet of one round; nothing when it was not a clean one.
+    /// Cycles per packet of one round; empty when the round was not clean.
     std::optional<double> run(Measure measure) {
         end_.ready();
         switch (measure) {
@@ -114,10 +115,11 @@ template <class End> class Rounds {
         return {};
     }
 
-    // What is timed. Each goes round the queues, a burst at a time. Drivers may give short bursts
-    // (at the end of their ring, say); a round of the queues that brings nothing ends it. Whole
-    // bursts are asked for, also where fewer packets are left, as net_mlx5 gives none of a
-    // compressed block of two to who asks for two. So there may be some more than asked for.
+    // The timed part. Each goes round the queues, a burst at a time. Drivers may return short
+    // bursts (at the end of their ring, say); a pass over the queues that brings nothing ends it.
+    // Full bursts are requested even when fewer packets are left, as net_mlx5 returns none of a
+    // compressed block of two to a caller that requests two. So more packets may come than
+    // requested.
     size_t receive(size_t from, size_t until) {
         for (uint16_t empty = 0; from < until && empty < end_.queues();) {
             const uint16_t got = end_.rx(next_rx(), &buffers_[from], plan_.burst);
@@ -169,7 +171,7 @@ template <class End> class Rounds {
         return now;
     }
 
-    /// One round of frames, spread over the queues, lies in the ring afterwards.
+    /// Afterwards one round of frames, spread over the queues, is in the ring.
     void fill_ring() {
         rx_queue_ = 0;
         if (!to_end_.make(peer_.port().pool(), frames())) fail_call("Rx round: mbufs", ENOMEM);
@@ -194,7 +196,7 @@ template <class End> class Rounds {
         if (!cycles) return {};
         return static_cast<double>(*cycles) / static_cast<double>(packets);
     }
-    /// Room for those of a round.
+    /// Room for the frames of one round.
     [[nodiscard]] std::span<rte_mbuf*> frames() { return {buffers_.data(), frames_}; }
 
     static constexpr uint16_t kMaxBurst = 512;
@@ -205,14 +207,14 @@ template <class End> class Rounds {
     RoundPlan plan_;
     TimedSection& section_;
     size_t frames_;                  ///< of a round, with those of the warm-up
-    std::vector<rte_mbuf*> buffers_; ///< and a burst more, in case others send as well
+    std::vector<rte_mbuf*> buffers_; ///< plus a burst, in case others send as well
     FrameWriter to_end_, to_peer_;
     uint16_t rx_queue_ = 0, tx_queue_ = 0;
     uint32_t settle_us_ = 50;
 };
 
-/// A UDP source port for each queue of `port`, found by sending to it. Throws when some queue
-/// cannot be reached.
+/// A UDP source port for each queue of `port`, found by sending to it. Throws when a queue cannot
+/// be reached.
 std::vector<uint16_t> find_queue_ports(Port& port, Peer& peer);
 
 } // namespace perf

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a trace of steps (steps.hpp) needs to be understood: what lies at which addresses.
+// What is needed to interpret a trace of steps (steps.hpp): what is at which addresses.
 #pragma once
 
 #include "app/rawqp-perf/distance.hpp"
@@ -14,7 +14,7 @@ struct TracedMemory {
     std::vector<const void*> bursts; ///< burst functions of a port
     rte_mempool* pool = nullptr;
     std::vector<MemorySpan> stack = {}; ///< of mbufs, of a loop without a driver
-    std::vector<MemorySpan> heap = {};  ///< of the rings, and what the driver keeps beside them
+    std::vector<MemorySpan> heap = {};  ///< of the rings, and what the driver keeps alongside them
 };
 
 /// FILE.steps, FILE.heap (the contents of `memory.heap`) and FILE.json. Throws std::runtime_error.

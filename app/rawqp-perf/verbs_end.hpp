@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Queues made by plain verbs calls, without a driver: what the hand-written loops that drivers are
-// compared with stand on.
+// Queues created by plain verbs calls, without a driver: the base of the hand-written loops that
+// drivers are compared with.
 #pragma once
 
 #include "app/rawqp-perf/port.hpp"
@@ -37,7 +37,7 @@ struct VerbsQueue {
     VerbsHandle<ibv_flow> flow; ///< takes UDP frames from the source port queue_ports() says
 };
 
-/// The RDMA device, opened, with its pool and queues. With rx, tx and ready of a class above it, it
+/// The RDMA device, opened, with its pool and queues. With rx, tx and ready of a derived class, it
 /// looks like a Port to Rounds. One thread.
 class VerbsEnd {
   public:
@@ -47,9 +47,9 @@ class VerbsEnd {
     /// The UDP source port whose frames arrive at each queue.
     [[nodiscard]] std::vector<uint16_t> queue_ports() const;
 
-    /// A trace knows them by their symbols.
+    /// Empty: a trace finds them by their symbols.
     [[nodiscard]] static std::vector<const void*> bursts() { return {}; }
-    /// Of free mbufs.
+    /// The stack of free mbufs.
     [[nodiscard]] std::vector<MemorySpan> stack() const {
         // NOLINTNEXTLINE(bugprone-sizeof-expression): it is one of pointers
         return {{stack_.data(), stack_.capacity() * sizeof stack_[0]}};
@@ -62,7 +62,7 @@ class VerbsEnd {
     VerbsEnd(const VerbsEnd&) = delete;
     VerbsEnd& operator=(const VerbsEnd&) = delete;
 
-    /// No frame arrives and the device touches no buffer any more.
+    /// From now on no frame arrives and the device touches no buffer.
     void close_queues() { verbs_.clear(); }
     /// Brings the stack to `count` mbufs, from the pool or to it. Not timed.
     void level_stack(size_t count);
@@ -73,10 +73,10 @@ class VerbsEnd {
     }
     std::string name_;
     uint16_t descriptors_; ///< of each ring, a power of two
-    int socket_;           ///< where rings lie
+    int socket_;           ///< of the rings
     std::vector<VerbsQueue> verbs_;
     uint32_t lkey_ = 0;
-    std::vector<rte_mbuf*> stack_; ///< free mbufs, the hottest on top: all queues' only pool
+    std::vector<rte_mbuf*> stack_; ///< free mbufs, the hottest on top: the only pool of all queues
 
   private:
     void open();

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The bare loop over a verbs provider: what no driver can go below that uses the portable calls.
+// The bare loop over a verbs provider: the least that a driver on the portable calls must do.
 //
 // Not a driver. Rx polls the CQ for lengths, takes mbufs from a stack and posts them in one chain a
-// burst; Tx polls its CQ, posts the burst and asks for one completion. Of mbufs it writes and reads
-// the length and reads the address, and of packets nothing.
+// burst; Tx polls its CQ, posts the burst and requests one completion. It writes and reads the
+// length of mbufs and reads their address, and touches nothing in packets.
 #pragma once
 
 #include "app/rawqp-perf/verbs_end.hpp"

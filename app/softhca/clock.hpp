@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The clocks of this machine. The device's own is CLOCK_MONOTONIC, of which a tick is a nanosecond.
+// The clocks of this machine. The device's clock is CLOCK_MONOTONIC, with ticks of a nanosecond.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// epoll(7) by system calls. Functions of these names may be others' in the processes that this runs
-// in: libvma has some, which know only descriptors of its own.
+// epoll(7) through direct system calls. The processes that this code runs in may contain other
+// functions of these names: libvma has some, which know only its own descriptors.
 #pragma once
 
 #include <sys/epoll.h>
@@ -9,12 +9,12 @@
 
 namespace softhca {
 
-/// Each as the function of libc: -1 and errno if it fails.
+/// Each behaves like the libc function: -1 and errno if it fails.
 inline int create_epoll() { return static_cast<int>(syscall(SYS_epoll_create1, EPOLL_CLOEXEC)); }
 inline int control_epoll(int epoll, int operation, int fd, epoll_event& event) {
     return static_cast<int>(syscall(SYS_epoll_ctl, epoll, operation, fd, &event));
 }
-/// One event, or 0 when there was none for so many milliseconds (-1: as long as it takes).
+/// One event, or 0 when there was none within that many milliseconds (-1: no timeout).
 inline int wait_epoll(int epoll, epoll_event& event, int timeout_ms) {
     return static_cast<int>(
         syscall(SYS_epoll_pwait, epoll, &event, 1, timeout_ms, nullptr, size_t{0}));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Faults on request: what can go wrong at a device, how it is written, and which commands fail.
+// Injected faults: what can go wrong at a device, the syntax, and which commands fail.
 #pragma once
 
 #include "app/softhca/core/completion_error.hpp"
@@ -15,13 +15,13 @@
 
 namespace softhca {
 
-/// A command of the device fails though nothing is wrong with it. "create_qp:EPERM",
+/// A command of the device fails although nothing is wrong with it. "create_qp:EPERM",
 /// "reg_mr:ENOMEM:1", "any:EIO:1:20".
 struct CommandFault {
     std::string command; ///< one of kFaultCommands, or kAnyCommand
     int error = 0;       ///< errno
     unsigned times = 0;  ///< how often; 0: always
-    unsigned after = 0;  ///< as many of these commands succeed before
+    unsigned after = 0;  ///< this many of these commands succeed first
 };
 /// The next WQE of an SQ, or the next packet for an RQ, ends with an error CQE.
 /// "error_cqe:NUMBER", "error_cqe:NUMBER:local_length".
@@ -29,21 +29,21 @@ struct CompletionFault {
     uint32_t queue = 0; ///< as `softhca stat` shows it
     core::CompletionError cause = core::CompletionError::local_qp_operation;
 };
-/// An SQ, RQ or CQ breaks: it goes to error, and an asynchronous event says so. "fatal:NUMBER".
+/// An SQ, RQ or CQ breaks: it goes to error, and an asynchronous event reports it. "fatal:NUMBER".
 struct FatalFault {
     uint32_t number = 0;
 };
-/// A CQ is full from now on, whatever its consumer says: the next completion overruns it, and takes
-/// the queue whose it is with it. "overrun:CQ".
+/// A CQ is full from now on, whatever its consumer says: the next completion overruns it, and the
+/// queue that it belongs to fails as well. "overrun:CQ".
 struct OverrunFault {
     uint32_t cq = 0;
 };
-/// The device stands still: no packet passes it and no command is answered, but nothing is lost
-/// that waits. "stall:MILLISECONDS".
+/// The device stalls: no packet passes it and no command is answered, but nothing that waits is
+/// lost. "stall:MILLISECONDS".
 struct StallFault {
     std::chrono::milliseconds duration{};
 };
-/// The device is dead: an event says so and it does no more work. "device_fatal".
+/// The device is dead: an event reports it and the device does no more work. "device_fatal".
 struct DeviceFault {};
 /// Commands succeed again. "none".
 struct NoCommandFaults {};
@@ -51,10 +51,10 @@ struct NoCommandFaults {};
 using Fault = std::variant<CommandFault, CompletionFault, FatalFault, OverrunFault, StallFault,
                            DeviceFault, NoCommandFaults>;
 
-/// In place of a command's name: each of kFaultCommands.
+/// Used as a command's name: each of kFaultCommands.
 inline constexpr std::string_view kAnyCommand = "any";
-/// Commands that can be made to fail: "open" is open(2) on the device node, the others are named as
-/// the kernel's RDMA ABI names them; one name covers the plain and the extended form.
+/// Commands that can be made to fail: "open" is open(2) on the device node, the others have their
+/// names in the kernel's RDMA ABI; one name covers the plain and the extended form.
 inline constexpr std::array<std::string_view, 58> kFaultCommands = {"open",
                                                                     "get_context",
                                                                     "query_context",
@@ -114,7 +114,7 @@ inline constexpr std::array<std::string_view, 58> kFaultCommands = {"open",
                                                                     "dm_free",
                                                                     "dm_mr_reg"};
 
-/// Whether `name`, as a front's table of commands has it (CREATE_QP, EX_CREATE_QP), is `command`.
+/// Whether `name`, as in a front's table of commands (CREATE_QP, EX_CREATE_QP), is `command`.
 [[nodiscard]] constexpr bool is_command(std::string_view name, std::string_view command) {
     if (name.starts_with("EX_")) name.remove_prefix(3);
     if (name.size() != command.size()) return false;
@@ -124,32 +124,33 @@ inline constexpr std::array<std::string_view, 58> kFaultCommands = {"open",
     }
     return true;
 }
-/// Fronts assert this of every command that they have.
+/// Fronts assert this for each of their commands.
 [[nodiscard]] constexpr bool can_fail(std::string_view name) {
     for (const std::string_view command : kFaultCommands)
         if (is_command(name, command)) return true;
     return false;
 }
 
-/// Errors say what is wrong and what could be there.
+/// Errors say what is wrong and what is allowed.
 [[nodiscard]] Result<Fault> parse_fault(std::string_view text);
 /// A list of command faults, separated by commas; empty text is an empty list.
 [[nodiscard]] Result<std::vector<CommandFault>> parse_command_faults(std::string_view text);
 [[nodiscard]] std::string to_text(const std::vector<CommandFault>& faults);
 
-/// The command faults that a device has at present. Thread-safe.
+/// The present command faults of a device. Thread-safe.
 class CommandFaults {
   public:
     explicit CommandFaults(std::vector<CommandFault> faults = {}) : faults_(std::move(faults)) {}
 
-    /// Takes the place of an earlier one for the same command.
+    /// Replaces an earlier fault for the same command.
     void add(CommandFault fault);
-    /// Returns what has not come, or not as often as asked.
+    /// Returns the faults that have not occurred, or not as often as requested.
     std::vector<CommandFault> clear();
-    /// The errno with which the command, by its name in a front's table, fails now; 0: it does not.
-    /// It counts for each fault that has it in mind, as one of its times or of those before.
+    /// The errno with which the command, by its name in a front's table, fails now; 0: it succeeds.
+    /// It counts towards each fault that applies to it, as a failure or as one of those that
+    /// succeed first.
     [[nodiscard]] int take(std::string_view name);
-    /// The same without counting.
+    /// Likewise without counting.
     [[nodiscard]] int peek(std::string_view name) const;
 
   private:

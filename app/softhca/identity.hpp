@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the devices of both fronts say they are: a ConnectX-5 with one Ethernet port; or, where
-// programs know from the PCI ID what such a device has, a ConnectX-6 Dx.
+// How the devices of both fronts identify themselves: a ConnectX-5 with one Ethernet port; or,
+// where programs infer features from the PCI ID, a ConnectX-6 Dx.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@ namespace softhca {
 inline constexpr uint32_t kVendorId = 0x02c9; ///< IEEE OUI, as ibv_query_device reports it
 inline constexpr uint16_t kPciVendor = 0x15b3;
 inline constexpr uint16_t kPciDevice = 0x1017;
-/// By the format of steering entries that it has (PortConfig::steering_format). DPDK's vdpa_mlx5
-/// takes a ConnectX-5 for one without virtio queues.
+/// Depends on the device's format of steering entries (PortConfig::steering_format). DPDK's
+/// vdpa_mlx5 assumes that a ConnectX-5 has no virtio queues.
 [[nodiscard]] constexpr uint16_t pci_device(uint8_t steering_format) {
     constexpr uint16_t kConnectX6Dx = 0x101d;
     return steering_format == 0 ? kPciDevice : kConnectX6Dx;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Ethernet speeds as RDMA tells them: an IB speed and a width whose product is the port's rate.
+// Ethernet speeds as RDMA reports them: an IB speed and a width whose product is the port's rate.
 #pragma once
 
 #include <cstdint>

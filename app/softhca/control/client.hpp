@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Asks the control sockets of programs that run on softhca's devices.
+// Queries the control sockets of programs that run on softhca's devices.
 #pragma once
 
 #include "common/fd.hpp"
@@ -18,10 +18,10 @@ struct Instance {
     std::string socket;
 };
 
-/// Those in one runtime folder.
+/// The instances in one runtime folder.
 [[nodiscard]] std::vector<Instance> find_instances(const std::string& runtime_dir);
 
-/// A conversation with one of them.
+/// A session with one of them.
 class Session {
   public:
     /// ECONNREFUSED: the program has gone.
@@ -37,7 +37,7 @@ class Session {
     std::string name_;
 };
 
-/// A conversation of one request.
+/// A session with a single request.
 [[nodiscard]] Result<nlohmann::json> ask(const Instance& instance, const nlohmann::json& request);
 
 } // namespace softhca::control

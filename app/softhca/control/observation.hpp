@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What one client sees of packets: a bounded queue between device threads and the control server.
+// One client's view of packets: a bounded queue between device threads and the control server.
 #pragma once
 
 #include "app/softhca/core/device.hpp"
@@ -13,12 +13,12 @@
 namespace softhca::control {
 
 struct ObservationOptions {
-    bool steps = false; ///< their whole way, not just the outcome
-    uint64_t count = 0; ///< so many, then no more; 0: no end
+    bool steps = false; ///< the complete path, not just the outcome
+    uint64_t count = 0; ///< stop after this many; 0: unlimited
 };
 
-/// Looks at some devices for as long as it exists. A device thread never waits for the client: what
-/// finds no room is lost, and counted.
+/// Observes some devices for as long as it exists. A device thread never waits for the client:
+/// packets that find no room are lost, and counted.
 class Observation final : public core::Observer {
   public:
     Observation(std::vector<core::Device*> devices, const ObservationOptions& options);
@@ -27,7 +27,7 @@ class Observation final : public core::Observer {
     Observation& operator=(const Observation&) = delete;
 
     /// The packets since the last call, as many as fit into an answer, how many were lost, and
-    /// whether that is all ("done").
+    /// whether these were the last ("done").
     [[nodiscard]] nlohmann::json take();
 
     [[nodiscard]] bool wants_steps() const override { return options_.steps; }

@@ -17,21 +17,22 @@
 
 namespace softhca::control {
 
-/// Requests of a front's own by their "cmd". Called on the server's thread; what they return is the
-/// answer. They come before the server's own requests of the same name.
+/// A front's own requests by their "cmd". Called on the server's thread; the return value is the
+/// answer. They take precedence over the server's own requests of the same name.
 using Commands = std::map<std::string, std::function<nlohmann::json(const nlohmann::json&)>>;
 
-/// Serves the socket at `path` from one thread that sleeps unless asked. Protocol: one JSON
-/// object a line, one line back (see doc/softhca.md). Bad input is answered with an error line and
-/// harms nobody. Destroy it before the engine.
+/// Serves the socket at `path` from one thread that sleeps until there is a request. Protocol: one
+/// JSON object a line, one line back (see doc/softhca.md). Invalid input is answered with an error
+/// line and does no harm. Destroy it before the engine.
 class ControlServer {
   public:
-    /// The faults of a device's commands, which need not be in the engine yet; null: there is no
-    /// such device. Called on the server's thread; they live as long as this.
+    /// Finds the faults of a device's commands; the device need not be in the engine yet. Null:
+    /// there is no such device. Called on the server's thread; the faults live as long as this.
     using FindCommandFaults = std::function<CommandFaults*(const std::string& device)>;
 
-    /// Without `find_command_faults`, faults of commands are refused. `keeper` (may be none) is a
-    /// pipe of whoever keeps the devices: the process is killed when its last writer has gone.
+    /// Without `find_command_faults`, command faults are refused. `keeper` (optional) is a pipe of
+    /// the process that keeps the devices: this process is killed when the pipe's last writer has
+    /// gone.
     [[nodiscard]] static Result<std::unique_ptr<ControlServer>>
     start(const std::string& path, core::Engine& engine, Commands commands = {},
           FindCommandFaults find_command_faults = {}, Fd keeper = {});
@@ -49,7 +50,7 @@ class ControlServer {
     Commands commands_;
     Fd listener_;
     Fd stop_;  ///< eventfd that ends the thread
-    Fd epoll_; ///< of all of them: poll() takes no more descriptors than the program may open
+    Fd epoll_; ///< of all of them: poll() accepts no more descriptors than the program may open
     Fd keeper_;
     std::thread thread_;
 };

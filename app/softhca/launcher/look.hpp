@@ -9,12 +9,12 @@
 
 namespace softhca::launcher {
 
-/// They return the exit status, and end by SIGINT or SIGTERM, with the program, or after `count`
-/// packets. Answers go to stdout, everything else to stderr.
+/// These return the exit status, and end on SIGINT or SIGTERM, when the program ends, or after
+/// `count` packets. Answers go to stdout, everything else to stderr.
 [[nodiscard]] int trace(const TraceCommand& command);
 [[nodiscard]] int capture(const CaptureCommand& command);
 
-/// A packet's way, for people; `number` is its place among those that are shown.
+/// A packet's path in readable form; `number` is its position among those shown.
 [[nodiscard]] std::string format_passage(const nlohmann::json& packet, uint64_t number);
 
 } // namespace softhca::launcher

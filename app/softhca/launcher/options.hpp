@@ -11,8 +11,8 @@
 
 namespace softhca::launcher {
 
-/// Exit statuses of the launcher itself; otherwise it exits as the program did. 125 to 127 are
-/// those of timeout(1) and env(1).
+/// Exit statuses of the launcher itself; otherwise it exits as the program did. 125 to 127 are as
+/// in timeout(1) and env(1).
 enum ExitStatus : int {
     kExitFailed = 1,    ///< stat, link …: it could not be done
     kExitUsage = 2,     ///< the command line or configuration is wrong
@@ -26,10 +26,10 @@ struct RunCommand {
     Config config; ///< complete() and with valid wires
     std::vector<std::string> program;
 };
-/// Which running programs are meant.
+/// Selects running programs.
 struct Where {
     pid_t pid = 0;        ///< 0: all of this user
-    std::string socket{}; ///< the control socket of one, wherever that is; empty: by `pid`
+    std::string socket{}; ///< the control socket of one, at any path; empty: by `pid`
 };
 /// softhca stat, softhca dump
 struct ShowCommand {
@@ -40,7 +40,7 @@ struct ShowCommand {
 /// softhca trace
 struct TraceCommand {
     std::string device; ///< empty: all of the program
-    uint64_t count = 0; ///< so many packets; 0: until interrupted
+    uint64_t count = 0; ///< number of packets; 0: until interrupted
     bool json = false;
     Where where;
 };
@@ -65,7 +65,7 @@ struct FaultCommand {
     pid_t pid = 0;
 };
 
-/// What to do, or the exit status after help was asked for or an error was reported.
+/// The command to execute, or the exit status after help was requested or an error was reported.
 using Options = std::variant<int, RunCommand, ShowCommand, TraceCommand, CaptureCommand,
                              LinkCommand, FaultCommand>;
 [[nodiscard]] Options parse_options(int argc, const char* const* argv);

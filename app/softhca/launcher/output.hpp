@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What goes to stdout.
+// Output to stdout.
 #pragma once
 
 #include <cerrno>
@@ -10,7 +10,7 @@
 
 namespace softhca::launcher {
 
-/// At once. False: it could not be written, which has been said on stderr.
+/// Written immediately. False: writing failed, which has been reported on stderr.
 inline bool put_out(const std::string& text) {
     const bool all = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
     if (all && std::fflush(stdout) == 0) return true;

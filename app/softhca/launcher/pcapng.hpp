@@ -21,11 +21,11 @@ struct CapturedPacket {
 
 class PcapngWriter {
   public:
-    /// Writes the beginning of the file. `out` outlives this; its state tells of failures.
+    /// Writes the beginning of the file. `out` must outlive this; its state shows failures.
     PcapngWriter(std::ostream& out, const std::string& interface, const std::string& application);
 
     void write(const CapturedPacket& packet);
-    /// What the interface saw and the file lacks, at its end.
+    /// How many packets the interface saw and how many the file lacks, at the file's end.
     void write_statistics(uint64_t time, uint64_t seen, uint64_t lost);
 
   private:

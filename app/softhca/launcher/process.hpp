@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Starting the program, passing signals on to it, waiting for the end of all its processes.
+// Starts the program, passes signals on to it, waits for all its processes to end.
 #pragma once
 
 #include "common/result.hpp"
@@ -11,8 +11,8 @@
 
 namespace softhca::launcher {
 
-/// While it exists, the signals that end or steer programs are held back; wait_for() passes them
-/// on. So none can end the launcher before it has cleaned up.
+/// While it exists, the signals that end or control programs are blocked; wait_for_all() passes
+/// them on. So none can end the launcher before it has cleaned up.
 class SignalForwarding {
   public:
     SignalForwarding();
@@ -21,10 +21,10 @@ class SignalForwarding {
     SignalForwarding& operator=(const SignalForwarding&) = delete;
 
     /// Waits until `first` and all processes that it left behind (daemons) have ended. Returns the
-    /// exit status of the first, or 128 + the signal that ended it; if that is 0, what the last one
-    /// to end has instead.
+    /// exit status of the first, or 128 + the signal that ended it; if that is 0, the status of the
+    /// last one to end.
     [[nodiscard]] int wait_for_all(pid_t first) const;
-    /// For the child: signals as they were before.
+    /// For the child: restores the previous signal mask.
     void restore_in_child() const;
 
   private:
@@ -32,8 +32,8 @@ class SignalForwarding {
     sigset_t before_;
 };
 
-/// Starts the program (found by PATH). It is killed when this process dies. Whoever loses its
-/// parent among its processes becomes a child of this one. An error has the errno of exec.
+/// Starts the program (found by PATH). It is killed when this process dies. Any of its processes
+/// that loses its parent becomes a child of this one. An error has the errno of exec.
 [[nodiscard]] Result<pid_t> spawn(const std::vector<std::string>& program,
                                   const SignalForwarding& signals);
 

@@ -6,8 +6,8 @@
 
 namespace softhca::launcher {
 
-/// Prepares everything, runs the program to its end, cleans up. Returns the exit status; what went
-/// wrong stands on stderr. To be called once, from a process with one thread.
+/// Prepares everything, runs the program to its end, cleans up. Returns the exit status; errors are
+/// reported on stderr. To be called once, from a process with one thread.
 [[nodiscard]] int run(RunCommand command);
 
 } // namespace softhca::launcher

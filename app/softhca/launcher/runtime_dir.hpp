@@ -10,8 +10,9 @@
 
 namespace softhca::launcher {
 
-/// Made with mode 0700, locked while we live, removed with everything in it by the destructor. The
-/// FIFO kAliveFile in it loses its writer when we die, however that happens.
+/// Created with mode 0700, locked while this process lives, removed with everything in it by the
+/// destructor. The FIFO kAliveFile in it loses its writer when the process dies, for whatever
+/// reason.
 class RuntimeDir {
   public:
     /// Also removes the folders that killed launchers of this user left behind.

@@ -6,8 +6,8 @@
 
 namespace softhca::launcher {
 
-/// The answer to "stat" or "dump" for people: a block for each device, a table for each kind of
-/// object. What is zero, false or empty is left out. Knows nothing of what things are called.
+/// Formats the answer to "stat" or "dump" for people: a block for each device, a table for each
+/// kind of object. Zero, false and empty values are left out. Independent of the names used in it.
 [[nodiscard]] std::string format_stat(const nlohmann::json& stat);
 
 } // namespace softhca::launcher

@@ -4,7 +4,7 @@
 namespace softhca::launcher {
 
 /// `softhca vm …`: becomes the program softhca-vm with these arguments (those after `vm`). Returns
-/// only if it cannot be run, with the exit status.
+/// only if that program cannot be run, with the exit status.
 [[nodiscard]] int become_vm(const char* const* arguments);
 
 } // namespace softhca::launcher

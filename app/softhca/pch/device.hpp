@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Precompiled: what nearly every file of the device includes, by itself, all the same. The build
-// with clang uses no precompiled headers and so finds an include that is missing.
+// Precompiled header: what nearly every file of the device includes. Each file still includes it
+// itself. The build with clang uses no precompiled headers and so detects missing includes.
 #include "common/result.hpp"
 
 #include <algorithm>

@@ -10,14 +10,14 @@
 namespace softhca::wire {
 
 inline constexpr uint64_t kCableMagic = 0x31656c6261637768; // "hwcable1": layout version 1
-/// Small enough for a CPU's second-level cache: a fast sender is held back rather than spilling.
+/// Fits into a CPU's second-level cache: a fast sender is held back rather than spilling.
 inline constexpr uint64_t kRingBytes = 512 * 1024;
 
 /// One end's state, written by that end only.
 struct EndState {
-    /// Odd while attached; a new value for each time that an end was plugged in or out.
+    /// Odd while attached; a new value each time an end is plugged in or out.
     alignas(64) std::atomic<uint64_t> generation;
-    std::atomic<uint32_t> port_up; ///< 0 while the port at this end is set down
+    std::atomic<uint32_t> port_up; ///< 0 while the port at this end is administratively down
 };
 
 /// Layout of the shared memory. All zero except `magic` is a new cable.
@@ -36,11 +36,11 @@ static_assert(sizeof(Cable) == 4096 + 2 * kRingBytes);
 /// A cable in memory of this process.
 [[nodiscard]] std::shared_ptr<Cable> make_local_cable();
 
-/// One plugged-in end. What the other end sent before is not received: it was for whoever was
-/// here then. From now on nothing is lost: a full ring is busy.
+/// One plugged-in end. Frames that the other end sent before are not received: they were for
+/// whoever was here then. From now on nothing is lost: a full ring is busy.
 class CableEnd : public Wire {
   public:
-    /// `cable` must stay mapped, and `end` (0 or 1) must be used by nobody else.
+    /// `cable` must stay mapped, and nobody else may use `end` (0 or 1).
     CableEnd(Cable& cable, unsigned end);
     ~CableEnd() override;
     CableEnd(const CableEnd&) = delete;
@@ -57,7 +57,7 @@ class CableEnd : public Wire {
     void set_carrier(bool up) final { own_.port_up.store(up, std::memory_order_release); }
 
   protected:
-    /// False when the attached peer has died without unplugging. Asked only while idle or busy.
+    /// False when the attached peer has died without unplugging. Called only while idle or busy.
     virtual bool peer_alive() { return true; }
     /// The other end has taken everything that was sent.
     [[nodiscard]] bool is_drained() const { return writer_.is_drained(); }

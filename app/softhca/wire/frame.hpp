@@ -12,11 +12,11 @@ namespace softhca::wire {
 
 inline constexpr uint32_t kMinFrame = 60;
 inline constexpr uint32_t kEthernetHeader = 14;
-/// Longer than the largest port MTU lets pass, so that the core sees (and counts) oversize frames:
-/// what is longer still arrives cut to this.
+/// Longer than the largest port MTU allows, so that the core sees (and counts) oversize frames:
+/// even longer ones are truncated to this.
 inline constexpr uint32_t kMaxFrame = 10240;
 
-/// Pads a received frame with zeros as the sender's NIC would have done. What has not even an
+/// Pads a received frame with zeros as the sender's NIC would have done. A frame without even an
 /// Ethernet header keeps its length: the core counts it as undersize. `data` has kMinFrame bytes.
 inline uint32_t pad_received(std::byte* data, uint32_t length) {
     if (length >= kMinFrame || length < kEthernetHeader) return length;
@@ -24,7 +24,7 @@ inline uint32_t pad_received(std::byte* data, uint32_t length) {
     return kMinFrame;
 }
 
-/// Copies the pieces of a frame one after the other.
+/// Copies the pieces of a frame into one.
 inline void gather(const OutFrame& frame, std::byte* to) {
     for (const iovec& piece : frame.pieces) {
         std::memcpy(to, piece.iov_base, piece.iov_len);
@@ -32,8 +32,8 @@ inline void gather(const OutFrame& frame, std::byte* to) {
     }
 }
 
-/// After a system call that said EFAULT: the fault that reading the frame raises is the sender's to
-/// handle, as it is on wires that copy frames themselves.
+/// After a system call that returned EFAULT: reading the frame raises the fault again, for the
+/// sender to handle, as on wires that copy frames themselves.
 inline void raise_fault(const OutFrame& frame) {
     constexpr size_t kPage = 4096;
     for (const iovec& piece : frame.pieces) {
@@ -44,7 +44,8 @@ inline void raise_fault(const OutFrame& frame) {
     }
 }
 
-/// A frame as system calls take it: unchanged, or copied and padded when it is too short.
+/// A frame in the form that system calls take: unchanged, or copied and padded when it is too
+/// short.
 class PaddedFrame {
   public:
     explicit PaddedFrame(const OutFrame& frame) : pieces_(frame.pieces) {
@@ -100,7 +101,7 @@ class FrameBatch {
   private:
     size_t next_ = 0, count_ = 0;
     std::array<uint32_t, kFrames> lengths_{};
-    // Not a multiple of 4 KiB: headers at equal page offsets would fight for the same cache sets.
+    // Not a multiple of 4 KiB: headers at equal page offsets would compete for the same cache sets.
     std::array<std::array<std::byte, kMaxFrame>, kFrames> slots_;
 };
 static_assert(kMaxFrame % 4096 != 0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Opens the cables that a configuration names.
+// Opens the cables named in a configuration.
 #pragma once
 
 #include "app/softhca/config.hpp"
@@ -14,8 +14,8 @@ namespace softhca::wire {
 /// What a wire needs to know about the port at its end.
 struct OpenOptions {
     std::array<uint8_t, 6> mac{}; ///< of the port: generated frames go there
-    uint16_t mtu = 1500;          ///< of the port: a TAP that is made here gets the same
-    int tap_fd = -1;              ///< an open TAP to use, stays the caller's; -1: make the TAP
+    uint16_t mtu = 1500;          ///< of the port: a TAP that is created here gets the same
+    int tap_fd = -1;              ///< an open TAP to use, remains the caller's; -1: create the TAP
     std::string lock_dir;         ///< where an inherited TAP is locked against other processes
 };
 

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Descriptors that stay with the process that opened them.
+// Descriptors that only the process that opened them keeps.
 #pragma once
 
 #include "common/fd.hpp"
 
 namespace softhca::wire {
 
-/// An Fd that forked children lose at once. A child has no device threads, and as long as it kept
-/// the descriptor, the other end of the cable would take the end of a dead parent for plugged in.
+/// An Fd that is closed at once in forked children. A child has no device threads, and as long as
+/// it kept the descriptor, the other end of the cable would consider a dead parent's end plugged
+/// in.
 class OwnFd {
   public:
     OwnFd() = default;

@@ -12,21 +12,21 @@
 
 namespace softhca::wire {
 
-/// Byte counts since the ring was made, each on a cache line that only one side writes.
+/// Byte counts since the ring's creation, each on a cache line that only one side writes.
 struct RingIndices {
     alignas(64) std::atomic<uint64_t> written; ///< by the writer: bytes that may be read
     alignas(64) std::atomic<uint64_t> read;    ///< by the reader: bytes that may be overwritten
 };
 static_assert(std::atomic<uint64_t>::is_always_lock_free && sizeof(RingIndices) == 128);
 
-/// Where a ring lives. `bytes` is a power of two and a multiple of kRecordAlign.
+/// The memory of a ring. `bytes` is a power of two and a multiple of kRecordAlign.
 struct RingView {
     RingIndices* indices = nullptr;
     std::byte* data = nullptr;
     uint64_t bytes = 0;
 };
 
-/// In front of each frame. Records start at multiples of kRecordAlign and never wrap around.
+/// Precedes each frame. Records start at multiples of kRecordAlign and never wrap around.
 struct RecordHeader {
     uint32_t length;
     uint32_t reserved;
@@ -38,12 +38,13 @@ constexpr uint64_t record_bytes(uint32_t length) {
     return (sizeof(RecordHeader) + length + kRecordAlign - 1) & ~(kRecordAlign - 1);
 }
 
-// Indices cross between CPUs at most once for this many frames, or for 1/8 of the ring.
+// Indices cross between CPUs at most once per this many frames, or per 1/8 of the ring.
 inline constexpr uint32_t kPublishFrames = 32;
 
 class RingWriter {
   public:
-    /// Goes on where the last writer of this ring stopped; a record's start, whatever stands there.
+    /// Continues where the last writer of this ring stopped: at the start of a record, whatever it
+    /// contains.
     explicit RingWriter(RingView ring)
         : ring_(ring),
           written_(ring.indices->written.load(std::memory_order_relaxed) & ~(kRecordAlign - 1)),
@@ -59,7 +60,7 @@ class RingWriter {
         end(length);
         return SendResult::sent;
     }
-    /// The same for frames of one piece that are long enough, see Wire::send_batch().
+    /// Likewise for frames of one piece that are long enough, see Wire::send_batch().
     SendResult put_batch(std::span<const iovec> frames, size_t& sent) {
         for (const iovec& frame : frames) {
             const auto length = static_cast<uint32_t>(frame.iov_len);
@@ -73,7 +74,7 @@ class RingWriter {
         return SendResult::sent;
     }
 
-    /// Lets the reader see everything that was put.
+    /// Makes everything that was put visible to the reader.
     void publish() {
         if (written_ == published_) return;
         ring_.indices->written.store(written_, std::memory_order_release);
@@ -81,19 +82,19 @@ class RingWriter {
         unpublished_ = 0;
     }
 
-    /// The reader is done with everything that was put.
+    /// Whether the reader is done with everything that was put.
     [[nodiscard]] bool is_drained() const {
         return ring_.indices->read.load(std::memory_order_acquire) == written_;
     }
 
   private:
-    /// Where a record of such a frame has its data; null when there is no room for it.
+    /// Where the record of such a frame has its data; null when there is no room for it.
     std::byte* begin(uint32_t length) {
         const uint64_t bytes = record_bytes(length);
         const uint64_t to_end = ring_.bytes - offset();
         const uint64_t skipped = bytes > to_end || may_start_over() ? to_end : 0;
         if (!has_room(skipped + bytes)) {
-            publish(); // or the reader would never make room
+            publish(); // otherwise the reader would never make room
             return nullptr;
         }
         if (skipped) {
@@ -111,7 +112,7 @@ class RingWriter {
     [[nodiscard]] RecordHeader* header() const {
         return reinterpret_cast<RecordHeader*>(ring_.data + offset());
     }
-    /// A reader that keeps up gets few lines again and again, which stay in its nearest cache.
+    /// With a reader that keeps up, the same few lines are reused, and stay in its nearest cache.
     bool may_start_over() {
         if (offset() < kEnough) return false;
         read_ = ring_.indices->read.load(std::memory_order_acquire);
@@ -133,8 +134,8 @@ class RingWriter {
     uint32_t unpublished_ = 0;
 };
 
-/// Trusts nothing in the ring: the other process may have been anything. What makes no sense is
-/// skipped up to the newest record.
+/// Trusts nothing in the ring: the other process may be anything. Invalid contents are skipped up
+/// to the newest record.
 class RingReader {
   public:
     explicit RingReader(RingView ring)
@@ -148,7 +149,7 @@ class RingReader {
     }
     void pop() { pop_batch(1); }
 
-    /// See Wire; kMaxBatch at most.
+    /// See Wire; at most kMaxBatch.
     size_t peek_batch(std::span<iovec> frames) {
         const size_t most = std::min(frames.size(), kMaxBatch);
         uint64_t at = read_;
@@ -166,7 +167,7 @@ class RingReader {
         if (unpublished_ >= kPublishFrames || read_ - published_ > ring_.bytes / 8) publish();
     }
 
-    /// Gives the room of everything that was popped back to the writer.
+    /// Returns the room of everything that was popped to the writer.
     void publish() {
         if (read_ == published_) return;
         ring_.indices->read.store(read_, std::memory_order_release);
@@ -186,12 +187,12 @@ class RingReader {
     static constexpr size_t kMaxBatch = 32;
 
     [[nodiscard]] uint64_t offset(uint64_t at) const { return at & (ring_.bytes - 1); }
-    /// Read once only: what was checked is what is used.
+    /// Read only once: the value that was checked is the one used.
     [[nodiscard]] uint32_t length_at(uint64_t at) const {
         const auto* header = reinterpret_cast<const RecordHeader*>(ring_.data + offset(at));
         return __atomic_load_n(&header->length, __ATOMIC_RELAXED);
     }
-    /// The frame whose record is at `at`, or after what is skipped there; then `at` is the record's
+    /// The frame whose record is at `at`, or after skipped records; `at` then becomes the record's
     /// end.
     bool find_record(uint64_t& at, iovec& frame) {
         if (at == written_ && !see_more(at)) return false;
@@ -202,10 +203,10 @@ class RingReader {
             length = length_at(at);
         }
         const uint64_t bytes = record_bytes(length);
-        const uint64_t waiting = written_ - at; // huge if what was skipped made no sense
+        const uint64_t waiting = written_ - at; // huge if the skipped record was invalid
         if (length > kMaxFrame || length < kEthernetHeader || length > waiting ||
             waiting > ring_.bytes || offset(at) + bytes > ring_.bytes) {
-            if (peeked_ == 0) skip_all(); // else when its turn comes
+            if (peeked_ == 0) skip_all(); // otherwise when its turn comes
             return false;
         }
         std::byte* const data = ring_.data + offset(at) + sizeof(RecordHeader);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// TCP packets that a kernel passes through a TAP as one: a super-frame, with a header in front
-// that says of how many bytes each packet is (Linux: Documentation/networking/tuntap.rst,
-// virtio 1.2, 5.1.6.2). Of plain IPv4 and IPv6, in VLANs or not.
+// TCP packets that a kernel passes through a TAP as one: a super-frame, with a header in front that
+// gives the size of each packet (Linux: Documentation/networking/tuntap.rst, virtio 1.2, 5.1.6.2).
+// For plain IPv4 and IPv6, with or without VLAN tags.
 #pragma once
 
 #include "app/softhca/wire/wire.hpp"
@@ -14,22 +14,24 @@ namespace softhca::wire {
 
 using net::virtio::NetHeader;
 
-/// With the largest IP packet, two VLAN tags and some room.
+/// Fits the largest IP packet, two VLAN tags and some room.
 inline constexpr uint32_t kMaxSuperFrame = 65536 + 64;
 
-/// Fills in the checksum that the header leaves to the device. False: it is not in the frame.
+/// Fills in the checksum that the header leaves to the device. False: its field is not in the
+/// frame.
 [[nodiscard]] bool complete_checksum(const NetHeader& offload, std::span<std::byte> frame);
 
-/// Makes the packets of a super-frame, one after the other.
+/// Produces the packets of a super-frame, one after the other.
 class Splitter {
   public:
-    /// False when the frame is not what `offload` says. It must stay until the last packet is made.
+    /// False when the frame does not match `offload`. It must stay valid until the last packet is
+    /// made.
     [[nodiscard]] bool begin(const NetHeader& offload, std::span<const std::byte> frame);
     [[nodiscard]] bool done() const { return at_ == payload_.size(); }
     [[nodiscard]] size_t packets_made() const { return index_; }
-    /// Bytes of the next packet.
+    /// Size of the next packet.
     [[nodiscard]] size_t next_bytes() const;
-    /// Writes the next packet, whole, with its checksums.
+    /// Writes the complete next packet, with its checksums.
     void write_next(std::byte* to);
 
   private:
@@ -39,21 +41,21 @@ class Splitter {
     uint16_t packet_bytes_ = 0;   ///< of payload
 };
 
-/// Makes super-frames of packets that follow one another in a TCP connection, as a NIC with LRO
-/// does: what a receiver sees of them does not change. Packets with flags but ACK and PSH, with
-/// wrong checksums or with anything in their headers that would get lost are not for it.
+/// Builds super-frames from consecutive packets of a TCP connection, as a NIC with LRO does: a
+/// receiver sees the same data. Not for packets with flags other than ACK and PSH, with wrong
+/// checksums or with header contents that would get lost.
 class Merger {
   public:
-    /// Takes a copy of the frame if it is one that others may follow, or that follows what is held.
-    /// False: it is neither, or there is no room: flush, then try again or send it by itself.
+    /// Copies the frame if others may follow it, or if it follows what is held. False: neither, or
+    /// no room: flush, then try again or send the frame separately.
     [[nodiscard]] bool take(const OutFrame& frame);
     /// Nothing can follow what is held.
     [[nodiscard]] bool complete() const { return complete_; }
     [[nodiscard]] size_t packets() const { return packets_; }
-    /// Of all packets that are held, as they were taken.
+    /// Total size of the held packets, as they were taken.
     [[nodiscard]] size_t packet_bytes() const { return packet_bytes_; }
 
-    /// What is held, header and frame, both valid until clear().
+    /// The held super-frame, header and frame, both valid until clear().
     [[nodiscard]] std::array<iovec, 2> finish();
     void clear();
 

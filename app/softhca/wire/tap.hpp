@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// TAP interfaces: made by the launcher, used as wires by the program that it starts.
+// TAP interfaces: created by the launcher, used as wires by the program that it starts.
 #pragma once
 
 #include "app/softhca/wire/wire.hpp"
@@ -22,19 +22,19 @@ struct TapRequest {
 };
 
 struct Tap {
-    Fd fd; ///< non-blocking, close-on-exec; the interface goes with its last descriptor
+    Fd fd; ///< non-blocking, close-on-exec; the interface ends with its last descriptor
     std::string name;
 };
 
-/// Makes the interface, or takes over one of that name that an administrator made for this user
-/// (`ip tuntap add`). Needs CAP_NET_ADMIN for the former.
+/// Creates the interface, or takes over one of that name that an administrator created for this
+/// user (`ip tuntap add`). Creating it needs CAP_NET_ADMIN.
 [[nodiscard]] Result<Tap> create_tap(const TapRequest& request);
 
-/// What passes the TAP: super-frames (see super_frame.hpp) as well, or packets with their checksums
-/// only.
+/// What passes through the TAP: super-frames (see super_frame.hpp) as well, or only packets with
+/// their checksums.
 enum class TapPassing : uint8_t { super_frames, packets };
 
-/// A wire over an open TAP; takes a duplicate of `fd`. With a `lock_dir`, refuses while another
+/// A wire over an open TAP; takes a duplicate of `fd`. With a `lock_dir`, fails while another
 /// process that inherited the same TAP uses it.
 [[nodiscard]] Result<std::unique_ptr<Wire>>
 attach_tap(int fd, const std::string& name, const std::string& lock_dir,

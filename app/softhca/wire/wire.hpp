@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A cable: where the frames of a port go to and come from. Also the link to the kernel netdev.
+// A cable: the source and destination of a port's frames. Also the link to the kernel netdev.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@
 
 namespace softhca::wire {
 
-/// A frame to send, without FCS, as pieces that stay valid during the call only. iovec as in
-/// writev(2), so that sockets and TAPs take it as it is.
+/// A frame to send, without FCS, as pieces that stay valid only during the call. iovec as in
+/// writev(2), so that sockets and TAPs take it unchanged.
 struct OutFrame {
     std::span<const iovec> pieces;
     uint32_t length = 0; ///< sum of the pieces
@@ -22,23 +22,23 @@ enum class SendResult : uint8_t {
     lost, ///< the wire dropped it (the caller counts it)
 };
 
-/// Takes frames from the other end of a cable while they are sent, from the sender's memory.
+/// Takes frames from the other end of a cable during the send call, from the sender's memory.
 class Recipient {
   public:
-    /// Takes the first ones of these frames, which have one piece each, and returns how many: none
-    /// if it cannot now. On the sender's thread, which may not be the receiver's. A frame whose
-    /// memory is gone is not taken; reading it raises no fault here.
+    /// Takes some of these frames, in order from the first, and returns how many: 0 if it cannot
+    /// now. Each has one piece. Called on the sender's thread, which may not be the receiver's. A
+    /// frame whose memory is gone is not taken; reading it raises no fault here.
     [[nodiscard]] virtual size_t take(std::span<const iovec> frames) = 0;
 
   protected:
     ~Recipient() = default;
 };
 
-/// What a wire does with frames that those who send and receive them do not see.
+/// What a wire does to frames without the sender and receiver seeing it.
 struct WireReport {
-    uint64_t lost = 0, lost_bytes = 0; ///< after send() had said that they were sent
-    uint64_t merged = 0;               ///< went on as a part of the frame before them
-    uint64_t split = 0;                ///< came as a part of the frame before them
+    uint64_t lost = 0, lost_bytes = 0; ///< after send() had reported them as sent
+    uint64_t merged = 0;               ///< merged into the frame before them
+    uint64_t split = 0;                ///< arrived as a part of the frame before them
 };
 
 /// One end of a cable. Used by one device thread at a time; none of the calls blocks.
@@ -52,31 +52,31 @@ class Wire {
     /// Drops the frame that peek() returned.
     virtual void pop() = 0;
 
-    /// Likewise several at once: as many as are at hand and fit, in their order. Returns how many.
+    /// Likewise for several at once: as many as are available and fit, in order. Returns how many.
     virtual size_t peek_batch(std::span<iovec> frames) {
         const auto frame = frames.empty() ? std::span<const std::byte>{} : peek();
         if (frame.empty()) return 0;
         frames.front() = {const_cast<std::byte*>(frame.data()), frame.size()};
         return 1;
     }
-    /// Drops the first `count` of those that peek_batch() returned; the others come again.
+    /// Drops the first `count` frames that peek_batch() returned; the others will be returned
+    /// again.
     virtual void pop_batch(size_t count) {
         if (count != 0) pop();
     }
 
-    /// The port has somewhere to put frames: flow rules that no more were added to for a while, or
-    /// a kernel netdev. Wires that make their frames themselves (pcap, gen) begin now, so that none
-    /// is spent on a port that nobody uses yet. Later calls do nothing.
+    /// The port now has a destination for frames: flow rules, with no more added for a while, or a
+    /// kernel netdev. Wires that generate frames (pcap, gen) begin now, so that none is spent on a
+    /// port that nobody uses yet. Later calls do nothing.
     virtual void start() {}
 
-    /// Of such a wire whose frames are all alike: the first one. It need not begin before the port
-    /// has somewhere to put that. Empty: nobody can tell, or no frame is left to begin with.
+    /// For such a wire with uniform frames: the first one. It need not begin before the port has a
+    /// destination for that frame. Empty: not known, or no frames are left.
     [[nodiscard]] virtual std::span<const std::byte> preview() const { return {}; }
 
     virtual SendResult send(const OutFrame& frame) = 0;
-    /// Sends frames of one piece each, in their order, until one is not sent, and returns what
-    /// became of the last one. `sent` is counted up with each, also when reading the next one
-    /// raises a fault.
+    /// Sends frames of one piece each, in order, until one is not sent, and returns the result for
+    /// the last one. `sent` is incremented for each, also when reading the next one raises a fault.
     virtual SendResult send_batch(std::span<const iovec> frames, size_t& sent) {
         for (const iovec& frame : frames) {
             const SendResult result = send({{&frame, 1}, static_cast<uint32_t>(frame.iov_len)});
@@ -87,11 +87,12 @@ class Wire {
     }
     /// Called after a batch of send(): wakes the peer if it sleeps, and sends what was held back.
     virtual void flush() {}
-    /// Since the last call.
+    /// Covers the time since the last call.
     virtual WireReport take_report() { return {}; }
 
-    /// Who may be given frames while the other end sends them, before peek_batch() would find them.
-    /// Cables that cannot do that ignore it. Null: nobody from now on, and no call is under way.
+    /// Sets who may receive frames while the other end sends them, before peek_batch() would find
+    /// them. Cables that do not support this ignore it. Null: nobody from now on; on return no call
+    /// is in progress.
     virtual void set_recipient(Recipient*) {}
 
     /// False while the cable is unplugged (no peer connected).

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The kinds of wire, each in a .cpp file of its own; open_wire() is the public way to them.
+// The kinds of wire, each in its own .cpp file; open_wire() is the public interface.
 #pragma once
 
 #include "app/softhca/wire/open.hpp"
