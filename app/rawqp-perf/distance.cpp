@@ -35,17 +35,17 @@ std::string core_of(unsigned cpu) {
     return siblings.substr(0, siblings.find_first_of(",-"));
 }
 
-/// A thread that is not preempted sees the time stamp move in small steps. Interrupts are longer,
-/// but what a device does for even one packet is longer still.
+/// A thread that is not preempted sees the TSC advance in small steps. Interrupts take longer, but
+/// what a device does for even one packet takes longer still.
 constexpr uint64_t kGap = 3000; // cycles
 
-/// Lines that two cores touch in turn.
+/// Lines that two cores touch alternately.
 class FarLines {
   public:
     static constexpr uint32_t kLines = 256;
 
     FarLines() {
-        // A chain through all of them, in an order that no prefetcher guesses.
+        // A chain through all of them, in an order that no prefetcher predicts.
         std::array<uint32_t, kLines> order;
         std::iota(order.begin(), order.end(), 0u);
         std::shuffle(order.begin() + 1, order.end(), std::mt19937(1));
@@ -59,7 +59,7 @@ class FarLines {
             (void)read_[i].value.load(std::memory_order_relaxed);
         }
     }
-    /// By this one, right afterwards.
+    /// By this core, right afterwards.
     LineCosts costs() {
         const uint64_t begin = rte_rdtsc_precise();
         for (uint32_t i = 0, at = 0; i < kLines; ++i)

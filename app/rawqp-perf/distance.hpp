@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How far from the lcore the lines are that the device has written or read when bursts are timed.
+// How far from the lcore the cache lines are that the device has touched when bursts are timed:
 //
 //   near  in the lcore's own cache: a software device shares its CPU, and works while we sleep
 //   far   in another core's cache, or shared with it: the device has a CPU of its own, on another
 //         physical core. This is closest to a NIC that writes into the last level (DDIO)
-//   cold  in memory: rings, what the driver keeps beside them, and mbufs are evicted before bursts
-//         are timed, as a busy cache or a NIC without DDIO leaves them
+//   cold  in memory: rings, what the driver keeps alongside them, and mbufs are evicted before
+//         bursts are timed, as a busy cache or a NIC without DDIO leaves them
 //
-// In no case does the device run while bursts are timed.
+// The device never runs while bursts are timed.
 #pragma once
 
 #include "app/rawqp-perf/dpdk.hpp"

@@ -49,7 +49,7 @@ namespace {
 constexpr uint32_t kWqesPerLine = RTE_CACHE_LINE_SIZE / sizeof(mlx5::WqeDataSeg);
 constexpr uint32_t kHeadSegments = 2; // of an eMPW WQE, before its data segments
 
-/// A new mbuf's WQE. `head`: what precedes the address, the same in all.
+/// A new mbuf's WQE. `head`: what precedes the address, identical in all.
 inline __m128i wqe_of(uint64_t head, const rte_mbuf* mbuf) {
     return _mm_set_epi64x(static_cast<int64_t>(__builtin_bswap64(fresh_data(mbuf))),
                           static_cast<int64_t>(head));
@@ -62,8 +62,9 @@ inline __m128i wqe_of(uint64_t head, const rte_mbuf* mbuf) {
         _mm256_set_m128i(wqe_of(queue.wqe_head, mbufs[1]), wqe_of(queue.wqe_head, mbufs[0])));
 }
 
-/// WQEs of new mbufs in the slots from `first` on, whole. Stores that begin a line come first: the
-/// CPU then waits for several lines at once, and the others find lines that it owns.
+/// Complete WQEs of new mbufs in the slots from `first` on. Stores to the start of each line come
+/// first: the CPU then waits for several lines in parallel, and the other stores find lines that it
+/// owns.
 [[gnu::target("avx2")]] inline void write_wqes(const FloorRx& queue, uint32_t first,
                                                uint32_t count) {
     const uint32_t end = first + count;
@@ -133,7 +134,7 @@ template <bool kFetch>
     return got;
 }
 
-/// Puts what completed WQEs have sent on the stack.
+/// Puts the mbufs that completed WQEs have sent on the stack.
 [[gnu::always_inline]] inline void recycle(FloorTx& queue, std::vector<rte_mbuf*>& stack) {
     const uint32_t before = queue.cq.consumer;
     uint16_t end = queue.freed;
@@ -163,7 +164,8 @@ inline __m128i segment_of(const rte_mbuf& mbuf, uint64_t lkey) {
                           static_cast<int64_t>(head));
 }
 
-/// Where a data segment of the next WQE is. Behind an even one is the next, also at the ring's end.
+/// The address of a data segment of the next WQE. The one after an even index follows it, even at
+/// the ring's end.
 inline void* segment_at(const FloorTx& queue, uint32_t index) {
     const uint32_t segments = (queue.mask + 1) * kWqesPerLine;
     const uint32_t segment = queue.producer * kWqesPerLine + kHeadSegments + index;
@@ -177,8 +179,8 @@ inline void* segment_at(const FloorTx& queue, uint32_t index) {
         _mm256_set_m128i(segment_of(*mbufs[index + 1], lkey), segment_of(*mbufs[index], lkey)));
 }
 
-/// The data segments of a WQE. Stores that begin a line come first: the CPU then waits for several
-/// lines at once, and the others find lines that it owns.
+/// The data segments of a WQE. Stores to the start of each line come first: the CPU then waits for
+/// several lines in parallel, and the other stores find lines that it owns.
 template <bool kFetch>
 [[gnu::target("avx2")]] inline void write_segments(const FloorTx& queue, rte_mbuf** mbufs,
                                                    uint32_t count, uint32_t ahead) {

@@ -18,7 +18,7 @@ namespace {
                                          error.message ? error.message : "no reason"));
 }
 
-/// Destination addresses from 10.0.0.0 on and a UDP port, to queue 0. Its members point at each
+/// Destination addresses from 10.0.0.0 on and a UDP port, to queue 0. Its members point to each
 /// other.
 struct Rule {
     explicit Rule(unsigned number) {
@@ -41,7 +41,7 @@ struct Rule {
         {{RTE_FLOW_ACTION_TYPE_QUEUE, &queue}, {RTE_FLOW_ACTION_TYPE_END, nullptr}}};
 };
 
-/// Has a group get all packets, unless it is group 0.
+/// Makes a group receive all packets, unless it is group 0.
 class Jump {
   public:
     Jump(const Port& port, uint32_t group) : port_(port) {
@@ -68,7 +68,7 @@ class Jump {
     rte_flow* rule_ = nullptr;
 };
 
-/// What malloc and DPDK have given to this process, a software device in it included.
+/// What malloc and DPDK have allocated for this process, including a software device in it.
 double bytes_in_use() {
     size_t bytes = mallinfo2().uordblks + mallinfo2().hblkhd;
     for (unsigned i = 0; i < rte_socket_count(); ++i) {
@@ -170,7 +170,7 @@ void RuleTable::settle() {
     }
 }
 
-/// Times the insertion and the deletion of `rules` rules; `settle` comes after each.
+/// Times the insertion and the deletion of `rules` rules; `settle` runs after each.
 template <class Insert, class Remove, class Settle>
 Figure time_rules(unsigned rules, Insert insert, Remove remove, Settle settle) {
     std::vector<rte_flow*> handles;

@@ -25,7 +25,7 @@ constexpr uint32_t kShortest = 64, kLongest = 9600;
 
 FrameSizes FrameSizes::parse(const std::string& text) {
     if (text == "imix") {
-        // The order spreads the long ones, so that each burst sees the mixture.
+        // The order spreads the long ones, so that each burst has the mixture.
         constexpr uint16_t kS = 64 - kFcs, kM = 570 - kFcs, kL = 1518 - kFcs;
         return {text, {kS, kM, kS, kS, kM, kS, kL, kS, kM, kS, kS, kM}};
     }

@@ -18,7 +18,7 @@ double seconds_since(uint64_t start) {
 double microseconds_since(uint64_t start) { return seconds_since(start) * 1e6; }
 
 constexpr uint16_t kMaxBurst = 512;
-constexpr double kTail = 0.2; // seconds that frames may be under way after the last was sent
+constexpr double kTail = 0.2; // seconds that frames may be in flight after the last was sent
 
 } // namespace
 
@@ -66,7 +66,7 @@ Figure measure_rate(End& from, End& to, const FrameWriter& writer, uint16_t burs
         sent += out;
         rte_pktmbuf_free_bulk(mbufs.data() + out, burst - out);
         const size_t came = drain();
-        // With fewer CPUs than threads the device needs ours.
+        // With fewer CPUs than threads, the device needs this CPU.
         if (out == 0 && came == 0) settle(10);
     }
     const double elapsed = seconds_since(start);
@@ -89,7 +89,7 @@ template Figure measure_rate(RateFloor&, RateFloor&, const FrameWriter&, uint16_
 
 namespace {
 
-/// Sends one burst and adds what each of its packets took. How many were lost.
+/// Sends one burst and adds the time that each of its packets took. Returns how many were lost.
 template <class End>
 size_t time_burst(End& from, End& to, std::span<rte_mbuf*> mbufs, std::vector<double>& times) {
     std::array<rte_mbuf*, kMaxBurst> got;
@@ -143,7 +143,7 @@ template Figure measure_latency(RateFloor&, RateFloor&, const FrameWriter&, uint
 template Figure measure_latency(VerbsLoop&, VerbsLoop&, const FrameWriter&, uint16_t, unsigned);
 
 Figure measure_first_packet(const std::string& devargs, const PortSetup& setup) {
-    // The application's, as packets of other ports are in it already; registering it counts.
+    // The application's pool, as it already contains packets of other ports; registering it counts.
     const Pool pool = make_pool("first_packet", Port::mbufs(setup));
     const uint64_t start = rte_rdtsc();
     if (const int status = rte_dev_probe(devargs.c_str()))

@@ -14,12 +14,12 @@ rte_ether_addr destination(const Port& port, const std::string& text);
 void await_path(Port& from, Port& to, const FrameWriter& writer);
 
 /// Packets per second from one end to the other, one lcore at both, for `seconds`. `more`: sent,
-/// received, and lost. Of two Ports, or of one end whose wire loops.
+/// received, and lost. For two Ports, or for one end whose wire loops.
 template <class End>
 Figure measure_rate(End& from, End& to, const FrameWriter& writer, uint16_t burst, double seconds);
 
-/// Time from before tx_burst of a burst at `from` to after the rx_burst at `to` that gave the
-/// packet, one burst at a time; of two Ports, or of one end whose wire loops. The value is the
+/// Time from before tx_burst of a burst at `from` to after the rx_burst at `to` that returned the
+/// packet, one burst at a time; for two Ports, or for one end whose wire loops. The value is the
 /// median over the packets in microseconds; `more` has p90, p99, p999, max.
 template <class End>
 Figure measure_latency(End& from, End& to, const FrameWriter& writer, uint16_t burst,

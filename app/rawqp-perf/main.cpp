@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// rawqp-perf: what a packet costs on any DPDK port. See options.cpp for what it can be asked.
+// rawqp-perf: the cost of a packet on any DPDK port. See options.cpp for its options.
 #include "app/rawqp-perf/floor.hpp"
 #include "app/rawqp-perf/flow_rules.hpp"
 #include "app/rawqp-perf/live.hpp"
@@ -26,7 +26,7 @@ namespace {
 using End = std::variant<std::unique_ptr<Port>, std::unique_ptr<Floor>, std::unique_ptr<VerbsLoop>,
                          std::unique_ptr<RateFloor>>;
 
-/// Of "rings:CPU", which has both ends itself.
+/// For "rings:CPU", which has both ends itself.
 End open_rings(const SubjectSpec& spec, const std::string& text, const PortSetup& setup) {
     char* end = nullptr;
     const unsigned long cpu = strtoul(text.c_str(), &end, 10);
@@ -53,7 +53,8 @@ uint16_t port_number(const std::string& text) {
     return static_cast<uint16_t>(number);
 }
 
-/// What a subject's port names: "floor:DEVICE", "verbs:DEVICE", "rings:CPU" or an ethdev port.
+/// Opens what a subject's port names: "floor:DEVICE", "verbs:DEVICE", "rings:CPU" or an ethdev
+/// port.
 End open_end(const SubjectSpec& spec, const PortSetup& setup, Distance distance) {
     const std::string& port = spec.port;
     const size_t colon = port.find(':') + 1;
@@ -76,7 +77,7 @@ PortSetup setup_of(const SubjectSpec& spec, PortSetup setup) {
 
 /// One subject, set up.
 struct Subject {
-    /// Calls `work` with what the subject is.
+    /// Calls `work` with the subject's end.
     template <class Work> auto visit(Work work) {
         return std::visit([&work](auto& opened) { return work(*opened); }, end);
     }
@@ -105,7 +106,7 @@ struct Subject {
                 return find_queue_ports(opened, *peer);
         });
     }
-    /// The ethdev port, if that is what it is.
+    /// The ethdev port, if the subject is one.
     [[nodiscard]] Port* port() {
         auto* const found = std::get_if<std::unique_ptr<Port>>(&end);
         return found != nullptr ? found->get() : nullptr;
@@ -114,7 +115,7 @@ struct Subject {
         if (port() == nullptr) throw std::runtime_error(measure + ": only for a port");
         return *port();
     }
-    /// What is taken out of the caches before bursts are timed: rings and mbufs, if they are cold.
+    /// What is evicted from the caches before bursts are timed: rings and mbufs, if they are cold.
     [[nodiscard]] std::vector<MemorySpan> to_evict(const FrameSizes& sizes) {
         if (heap.empty() || !evicts) return {};
         const uint16_t longest = *std::max_element(sizes.bytes.begin(), sizes.bytes.end());
@@ -184,7 +185,7 @@ Figure measure_rounds(Opened& end, Subject& subject, Measure measure, const Roun
     return figure;
 }
 
-/// From the peer's port, or by an end whose wire loops.
+/// From the peer's port, or through an end whose wire loops.
 Figure measure_latency(Subject& subject, const FrameSizes& sizes, uint16_t burst,
                        const Options& options) {
     return subject.visit([&](auto& end) {
@@ -202,8 +203,8 @@ Figure measure_latency(Subject& subject, const FrameSizes& sizes, uint16_t burst
     });
 }
 
-/// Each packet goes to the address of another rule, and comes from a port that was not seen for
-/// long: no device knows it by the one before.
+/// Each packet goes to the address of a different rule, and comes from a port that was not seen for
+/// long: no device knows it from the packet before.
 Figure measure_rate_by_rules(Port& from, Port& to, const FrameSizes& sizes, uint16_t burst,
                              const Options& options) {
     std::vector<uint16_t> ports(60000);
@@ -218,7 +219,7 @@ Figure measure_rate_by_rules(Port& from, Port& to, const FrameSizes& sizes, uint
     return figure;
 }
 
-/// From the peer's port, or by the floor of rates.
+/// From the peer's port, or through the floor of rates.
 Figure measure_rate(Subject& subject, const FrameSizes& sizes, uint16_t burst,
                     const Options& options) {
     return subject.visit([&](auto& end) -> Figure {
@@ -268,7 +269,7 @@ Figure measure_one(Subject& subject, const std::string& measure, const FrameSize
     });
 }
 
-/// Does something with one subject. A failure is told, and is no reason to leave the others.
+/// Runs `work` for one subject. A failure is reported, and the other subjects are still measured.
 template <class Work> bool attempt(const std::string& subject, Report& report, Work work) {
     try {
         work();
@@ -286,7 +287,7 @@ void await_turn(const Options& options) {
     fmt::print("your turn\n");
     fflush(stdout);
     std::string line;
-    std::getline(std::cin, line); // its end: nobody else is there to wait for
+    std::getline(std::cin, line); // end of file: there is nobody else to wait for
 }
 
 /// All passes of all measures with one set-up of the ports.

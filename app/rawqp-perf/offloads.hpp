@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a port does for each packet that it receives, beside giving it.
+// What a port does for each received packet besides delivering it.
 #pragma once
 
 #include "app/rawqp-perf/dpdk.hpp"
@@ -12,7 +12,7 @@ namespace perf {
 struct Offloads {
     bool checksum = false; ///< of IP, UDP and TCP
     bool rss = false;      ///< the hash in the mbuf
-    bool vlan = false;     ///< frames come with a tag, which is taken off into the mbuf
+    bool vlan = false;     ///< frames arrive with a tag, which is stripped into the mbuf
     bool mark = false;     ///< a flow rule marks them
 
     /// From "checksum", "rss", "vlan", "mark".
@@ -20,12 +20,12 @@ struct Offloads {
 
     /// RTE_ETH_RX_OFFLOAD_*
     [[nodiscard]] uint64_t rx() const;
-    /// RTE_MBUF_F_RX_* that each mbuf has.
+    /// RTE_MBUF_F_RX_* flags that each mbuf has.
     [[nodiscard]] uint64_t flags() const;
 };
 
-/// Marks whatever the port receives, which goes to its first queue, hashed if it has an RSS hash.
-/// Throws std::runtime_error.
+/// Marks every packet that the port receives. Packets go to its first queue, hashed if it has an
+/// RSS hash. Throws std::runtime_error.
 void mark_all(uint16_t port, uint64_t hash_types);
 
 } // namespace perf

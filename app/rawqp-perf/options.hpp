@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The command line of rawqp-perf, behind EAL's `--`.
+// The command line of rawqp-perf, after EAL's `--`.
 #pragma once
 
 #include "app/rawqp-perf/distance.hpp"
@@ -45,7 +45,7 @@ struct Options {
     Pages pages = Pages::huge;
     std::optional<unsigned> device_cpu; ///< of a software device; needed for Distance::far
     std::string to;    ///< MAC address that rate and latency send to; empty: the port's
-    bool step = false; ///< a figure is measured when a line comes on standard input
+    bool step = false; ///< each line on standard input starts the measurement of a figure
     std::string json;
     std::string trace; ///< folder for steps of a round of each subject and measure; empty: none
 };

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The pages that all memory is on: packets, rings, and what drivers have in DPDK's heap.
+// The pages of all memory: packets, rings, and what drivers have in DPDK's heap.
 //
 //   huge  as DPDK's memory should be: hugetlbfs pages, or transparent ones where EAL has none
-//   4k    for those who run without: nearly each packet costs TLB misses as well
+//   4k    for systems without: nearly every packet costs TLB misses as well
 #pragma once
 
 #include "app/rawqp-perf/distance.hpp"
@@ -14,15 +14,15 @@ namespace perf {
 
 enum class Pages : uint8_t { huge, small };
 
-/// "huge" or "4k"; nothing for other words.
+/// "huge" or "4k"; empty for other words.
 std::optional<Pages> parse_pages(const std::string& text);
 
-/// For all memory from now on. EAL's own changes, too, where there are no huge pages of EAL's.
-/// Throws std::runtime_error where that has hugetlbfs pages and others are asked for.
+/// For all memory from now on, including EAL's own where EAL has no huge pages. Throws
+/// std::runtime_error where it has hugetlbfs pages and others are requested.
 void choose_pages(Pages pages);
 [[nodiscard]] Pages chosen_pages();
 
-/// What the kernel says of the mappings that hold some memory (/proc/self/smaps).
+/// What the kernel reports about the mappings that hold some memory (/proc/self/smaps).
 struct Resident {
     size_t bytes = 0, on_huge_pages = 0;
 };

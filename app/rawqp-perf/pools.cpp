@@ -18,26 +18,27 @@ struct Region {
     char* start;
     size_t bytes;
 };
-std::map<std::string, std::vector<Region>> heaps; ///< what each is made of
+std::map<std::string, std::vector<Region>> heaps; ///< the regions of each
 std::vector<Region> unused; ///< of pools that are gone: the next one need not fault it in
 std::vector<MemorySpan> mapped;
 
-/// At least `bytes`, on the pages that were chosen; whole huge ones in any case, which is how it is
-/// told to EAL. Throws std::bad_alloc.
+/// At least `bytes`, on the chosen pages; always whole huge ones, which is how EAL is told about
+/// it. Throws std::bad_alloc.
 Region map_region(size_t bytes) {
     bytes = (bytes + kHuge - 1) / kHuge * kHuge;
     char* const raw = static_cast<char*>(
         mmap(nullptr, bytes + kHuge, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     if (raw == MAP_FAILED) throw std::bad_alloc();
     char* const start = raw + (kHuge - reinterpret_cast<uintptr_t>(raw) % kHuge) % kHuge;
-    // Refused: then on small pages, as memory_of_pools() shows.
+    // If refused, on small pages, as memory_of_pools() shows.
     madvise(start, bytes, chosen_pages() == Pages::huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
     memset(start, 0, bytes);
     mapped.push_back({start, bytes});
     return {start, bytes};
 }
 
-/// Addresses of the region's pages, as EAL wants them: without hugepages devices see virtual ones.
+/// Addresses of the region's pages, as EAL requires: without hugepages devices use virtual
+/// addresses.
 std::vector<rte_iova_t> pages_of(const Region& region) {
     std::vector<rte_iova_t> addresses;
     for (size_t at = 0; at < region.bytes; at += kHuge)
@@ -54,7 +55,7 @@ Region take_region(size_t bytes) {
         return found;
     }
     const Region region = map_region(bytes);
-    // Drivers look up in EAL's tables what they are to register.
+    // Drivers look up in EAL's tables what they have to register.
     auto pages = pages_of(region);
     if (rte_extmem_register(region.start, region.bytes, pages.data(),
                             static_cast<unsigned>(pages.size()), kHuge) != 0)
@@ -84,12 +85,12 @@ int heap_socket(const std::string& heap, size_t needed) {
     return socket;
 }
 
-/// For what describes a pool: on EAL's own heap each mbuf would be kept within a page of 4 KiB.
+/// For the description of a pool: on EAL's own heap each mbuf would be kept within a page of 4 KiB.
 int pool_socket() { return heap_socket("rawqp-perf", 2 * kHuge); }
 
-/// A pool in memory of its own that begins and ends with a huge page. libibverbs asks the kernel
-/// for other properties of what is registered; where that begins within a huge page, the kernel
-/// splits the page, and how many packets are on small pages would be a matter of luck.
+/// A pool in its own memory, which begins and ends with a huge page. libibverbs asks the kernel for
+/// other properties of registered memory; where that begins within a huge page, the kernel splits
+/// the page, and the number of packets on small pages would be a matter of luck.
 Pool make_pool_on_region(const std::string& name, unsigned count) {
     Pool pool(rte_mempool_create_empty(name.c_str(), count,
                                        sizeof(rte_mbuf) + RTE_MBUF_DEFAULT_BUF_SIZE, kPoolCache,

@@ -128,7 +128,7 @@ uint32_t RateFloor::gather(uint16_t end) {
 /// False: the thread is to end.
 bool RateFloor::await_room(uint32_t count) {
     const auto room = [this] { return static_cast<uint16_t>(rq_posted_ - rq_); };
-    // Those that are claimed should be posted, too.
+    // The requests whose buffers are prefetched should be posted, too.
     if (room() < count + mover_.claim.few) rq_posted_ = posted(records_[0].rx.receive);
     while (room() < count) {
         if (stop_.load(std::memory_order_relaxed)) return false;

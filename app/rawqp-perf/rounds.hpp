@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Drained rounds: what a packet costs inside rx_burst and tx_burst while the device is idle.
+// Drained rounds: the cost of a packet inside rx_burst and tx_burst while the device is idle.
 //
 //   rx       the peer sends exactly one round; when it has arrived and the device is idle, the
 //            bursts that drain the ring are timed. Freeing the mbufs is not.
-//   tx       bursts into an empty ring are timed; then the peer takes them out, untimed. The mbufs
+//   tx       bursts into an empty ring are timed; then the peer receives them, untimed. The mbufs
 //            of the round before are freed inside the timed bursts, as in any steady flow.
 //   forward  rx rounds whose bursts are sent out of the same port at once; both are timed.
 //
 // The bursts before the timed ones warm the caches, as a poll loop keeps them; distance.hpp says
-// where the others' lines are. A round that is not all there in time, or during which the device
-// may have run, is discarded and counted.
+// where the lines touched by the device are. A round that has not fully arrived in time, or during
+// which the device may have run, is discarded and counted.
 #pragma once
 
 #include "app/rawqp-perf/frames.hpp"

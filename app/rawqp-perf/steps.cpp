@@ -46,7 +46,7 @@ Steps::Steps() {
 
 Steps::~Steps() { sigaction(SIGTRAP, &before, nullptr); }
 
-// The trap flag is bit 8. Below the stack pointer a leaf function may have variables.
+// The trap flag is bit 8. A leaf function may have variables below the stack pointer.
 void Steps::begin() {
     taken = 0;
     asm volatile("lea -128(%%rsp), %%rsp\n\tpushfq\n\torq $0x100, (%%rsp)\n\tpopfq\n\t"

@@ -16,7 +16,7 @@ nlohmann::json as_json(const std::vector<MemorySpan>& spans) {
     return all;
 }
 
-/// The pool's description, and the ring of what is free.
+/// The pool's description, and the ring of free mbufs.
 std::vector<MemorySpan> description_of(const rte_mempool& pool) {
     return {{&pool, static_cast<size_t>(pool.header_size) + sizeof pool},
             {pool.pool_data, size_t{pool.size} * sizeof(void*)}};

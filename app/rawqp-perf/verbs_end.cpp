@@ -85,7 +85,7 @@ void VerbsEnd::register_pool() {
     lkey_ = mr_->lkey;
 }
 
-/// All queues are one thread's, so that the provider takes no locks, and their rings are ours.
+/// One thread uses all queues, so the provider takes no locks, and we allocate their rings.
 void VerbsEnd::create_domain() {
     ibv_td_init_attr thread{};
     thread_.reset(check(ibv_alloc_td(context_.get(), &thread), "thread domain"));

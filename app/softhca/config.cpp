@@ -26,11 +26,11 @@ constexpr size_t kMaxNameLength = 15; // IFNAMSIZ - 1, and short enough for an R
 constexpr std::array<std::string_view, 12> kPortOptions = {
     "wire", "netdev", "mac", "mtu",     "speed", "pause",
     "devx", "device", "pci", "carrier", "fault", "steering_format"};
-// The speeds that verbs and ethtool both have a value for.
+// The speeds for which both verbs and ethtool have a value.
 constexpr std::array<uint32_t, 8> kSpeedsMbps = {1000,  10000,  25000,  40000,
                                                  50000, 100000, 200000, 400000};
 constexpr unsigned kMaxSteeringFormat = 1;
-// A small port takes IPv4's minimum; 9978 is the largest that a ConnectX offers.
+// A small port has IPv4's minimum; 9978 is the largest that a ConnectX offers.
 constexpr unsigned kMinMtu = 68, kMaxMtu = 9978;
 
 std::optional<unsigned> to_number(std::string_view text, int base = 10) {
@@ -164,7 +164,7 @@ std::array<uint8_t, 6> random_mac(size_t index) {
     return mac;
 }
 
-/// The text that stands for a JSON value on the command line.
+/// The command-line text for a JSON value.
 Result<std::string> option_text(const std::string& key, const json& value) {
     if (value.is_string()) return value.get<std::string>();
     if (value.is_boolean()) return std::string(value.get<bool>() ? "on" : "off");
@@ -301,7 +301,7 @@ Result<void> complete(Config& config) {
     if (config.ports.size() > kMaxPorts)
         return fail(EINVAL, "{} ports: at most {} are possible", config.ports.size(), kMaxPorts);
     if (config.threads > config.ports.size()) config.threads = unsigned(config.ports.size());
-    // One CPU for each thread; the list is used in turn when it is shorter.
+    // One CPU for each thread; a shorter list is used cyclically.
     const size_t cpus = config.cpus.size();
     if (cpus) config.cpus.resize(config.threads);
     for (size_t i = cpus; i && i < config.cpus.size(); ++i)
@@ -311,7 +311,7 @@ Result<void> complete(Config& config) {
     for (size_t i = 0; i < config.ports.size(); ++i) {
         PortConfig& port = config.ports[i];
         if (port.device.empty()) port.device = fmt::format("mlx5_{}", i);
-        // Eight functions a card, as a multi-port NIC has them.
+        // Eight functions per card, as in a multi-port NIC.
         if (port.pci.empty()) port.pci = fmt::format("0000:ca:{:02x}.{}", i / 8, i % 8);
         // A real TAP without a name gets it from the kernel when the launcher opens it.
         if (port.netdev.empty() && !port.netdev_tap) port.netdev = fmt::format("soft{}", i);
@@ -319,7 +319,7 @@ Result<void> complete(Config& config) {
         devices.push_back(port.device);
         addresses.push_back(port.pci);
         netdevs.push_back(port.netdev);
-        if (port.wire.starts_with("tap:")) // and perhaps an option of the wire after its name
+        if (port.wire.starts_with("tap:")) // possibly with an option of the wire after its name
             netdevs.push_back(port.wire.substr(4, port.wire.find(':', 4) - 4));
     }
     for (const auto& [key, names] :

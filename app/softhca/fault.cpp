@@ -18,7 +18,7 @@ namespace {
 constexpr const char* kForms =
     "COMMAND:ERRNO[:TIMES[:AFTER]], error_cqe:QUEUE[:SYNDROME], fatal:NUMBER, overrun:CQ, "
     "stall:MILLISECONDS, device_fatal or none";
-constexpr std::chrono::milliseconds kLongestStall{1000}; // who asked waits for its end
+constexpr std::chrono::milliseconds kLongestStall{1000}; // the requester waits for its end
 constexpr int kMaxErrno = 133;                           // EHWPOISON is the last one
 
 std::vector<std::string_view> split(std::string_view text, char separator) {

@@ -20,8 +20,8 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr timeval kPatience{2, 0}; // a program that is stopped does not answer …
-constexpr int kMostPatience = 15;  // … so many times that for one that runs and has much to tell
+constexpr timeval kPatience{2, 0}; // a stopped program does not answer …
+constexpr int kMostPatience = 15;  // … times this for one that runs and has much to report
 
 std::optional<pid_t> pid_of(const fs::path& socket) {
     const std::string number = socket.stem().string();
@@ -31,7 +31,7 @@ std::optional<pid_t> pid_of(const fs::path& socket) {
     return pid;
 }
 
-/// Whether the process at the other end of a connection is on its way to answer.
+/// Whether the process at the other end of a connection is working on an answer.
 bool is_running(int fd) {
     ucred peer{};
     socklen_t size = sizeof peer;

@@ -34,7 +34,7 @@ json no_device(const std::string& name) {
     return error_answer("no device " + name + " that this program has opened");
 }
 
-/// What requests are about.
+/// What requests operate on.
 struct Target {
     core::Engine& engine;
     ControlServer::FindCommandFaults find_command_faults;
@@ -46,7 +46,7 @@ std::optional<size_t> find_device(core::Engine& engine, const std::string& name)
     return std::nullopt;
 }
 
-/// What each device says.
+/// Collects what each device reports.
 json answer_all(core::Engine& engine, json (core::Device::*say)() const) {
     json devices = json::array();
     for (size_t i = 0; i < engine.size(); ++i)
@@ -65,7 +65,7 @@ json answer_link(core::Engine& engine, const json& request) {
     return {{"ok", true}};
 }
 
-/// Carries out a fault at one device; false: there is no such object, or it cannot break now.
+/// Injects a fault into one device; false: there is no such object, or it cannot break now.
 struct Inject {
     core::Device& device;
 
@@ -133,7 +133,7 @@ Commands with_own(Commands commands, const Target& target) {
 struct Client {
     Fd socket;
     std::string received;
-    std::unique_ptr<Observation> observation; ///< what it looks at, until it goes
+    std::unique_ptr<Observation> observation; ///< what it observes, until the client goes
 };
 
 json answer_watch(core::Engine& engine, Client& client, const json& request) {
@@ -200,7 +200,7 @@ bool watch(const Fd& epoll, int operation, const Fd& what, uint32_t events) {
     return control_epoll(epoll.get(), operation, what.get(), event) == 0;
 }
 
-/// False when the client has to go: it closed, hangs, or writes an endless line.
+/// False when the client must be dropped: it closed, hangs, or writes an endless line.
 bool serve_client(Client& client, core::Engine& engine, const Commands& commands) {
     char buffer[1024];
     const ssize_t got = recv(client.socket.get(), buffer, sizeof buffer, MSG_DONTWAIT);

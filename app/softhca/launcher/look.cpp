@@ -23,7 +23,7 @@ using nlohmann::json;
 
 void say(const std::string& what) { fmt::print(stderr, "softhca: {}\n", what); }
 
-/// Signals that end the looking; they wait until they are asked for.
+/// Signals that end the observation; they are blocked until polled.
 class Interruption {
   public:
     Interruption() {
@@ -32,7 +32,7 @@ class Interruption {
             sigaddset(&signals_, number);
         sigprocmask(SIG_BLOCK, &signals_, nullptr);
     }
-    /// Whether one has come; waits for it for so long.
+    /// Whether one has arrived; waits that long for it.
     [[nodiscard]] bool within(long ns) const {
         const timespec time{0, ns};
         return sigtimedwait(&signals_, nullptr, &time) > 0;
@@ -46,7 +46,7 @@ struct Looked {
     uint64_t seen = 0, lost = 0;
 };
 
-/// Hands over packets as they come, until there are no more. False: the conversation failed.
+/// Passes packets on as they come, until there are no more. False: the session failed.
 template <class Use>
 bool for_each_packet(Session& session, const Interruption& interruption, Looked& looked,
                      Use&& use) {

@@ -79,7 +79,7 @@ Exit status: that of the program, 128 + N if signal N ended it; 2 for a wrong co
 softhca itself failed, 126 or 127 if the program could not be run or found.
 Only programs that are dynamically linked and carry no file capabilities can be served.)";
 
-/// CLI11 does not know of the program after --.
+/// CLI11 does not know about the program after --.
 class HelpFormatter : public CLI::Formatter {
   public:
     std::string make_usage(const CLI::App* app, std::string name) const override {
@@ -95,7 +95,7 @@ class HelpFormatter : public CLI::Formatter {
     }
 };
 
-/// What CLI11 fills in.
+/// Filled in by CLI11.
 struct Arguments {
     std::vector<std::string> ports;
     unsigned threads = 1;
@@ -160,8 +160,8 @@ Result<Config> make_config(const CLI::App& app, const Arguments& arguments) {
     return config;
 }
 
-/// CLI11 reads numbers as strtoull() does, to which -1 is the largest one, as is what is larger:
-/// ranges are of a signed type, and end below its largest one.
+/// CLI11 reads numbers as strtoull() does, which turns -1, and anything too large, into the largest
+/// number: so ranges have a signed type, and end below its largest number.
 constexpr int64_t kMostPackets = 1'000'000'000'000'000'000;
 constexpr int kLastPid = 1 << 22; // of any Linux; 0 would mean all programs
 

@@ -13,7 +13,7 @@ enum class BlockType : uint32_t {
     section_header = 0x0a0d0d0a,
 };
 
-// Numbers of options; those of packets, interfaces and statistics are spaces of their own.
+// Numbers of options; those of packets, interfaces and statistics are separate spaces.
 constexpr uint16_t kEnd = 0, kComment = 1;
 constexpr uint16_t kSectionApplication = 4;
 constexpr uint16_t kInterfaceName = 2, kInterfaceResolution = 9;
@@ -22,7 +22,7 @@ constexpr uint16_t kStatisticsSeen = 4, kStatisticsDropped = 5;
 
 constexpr uint32_t kInbound = 1, kOutbound = 2; // of kPacketFlags
 
-/// One block in the making, in this machine's byte order, which the section header tells.
+/// One block under construction, in this machine's byte order, which the section header indicates.
 class Block {
   public:
     explicit Block(BlockType type) {

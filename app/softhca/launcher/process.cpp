@@ -67,7 +67,7 @@ int SignalForwarding::wait_for_all(pid_t first) const {
         const int signal = sigwaitinfo(&held_, &info);
         if (signal <= 0 || signal == SIGCHLD) continue;
         for (const pid_t child : children(first)) {
-            // What the terminal sent (Ctrl-C), every process of our group has received as well.
+            // Signals from the terminal (Ctrl-C) have reached every process of our group already.
             const bool has_it = info.si_code == SI_KERNEL && getpgid(child) == getpgrp();
             if (!has_it) kill(child, signal);
         }

@@ -33,10 +33,10 @@ struct Answer {
 };
 struct Answers {
     std::vector<Answer> given;
-    bool lacking = false; ///< there are programs that do not answer, which has been said
+    bool lacking = false; ///< some programs did not answer, which has been reported
 };
 
-/// What every program answers that does; the others are named on stderr.
+/// The answers of all programs that answer; the others are named on stderr.
 Answers ask_all(const Where& where, const std::string& command = "stat") {
     Answers answers;
     for (const Instance& instance : find_instances(where)) {
@@ -66,9 +66,9 @@ bool has_device(const json& stat, const std::string& name) {
     return false;
 }
 
-/// The one program that has such a device open; any device if the name is empty. `or_will`: the
-/// only program that runs may as well be asked about one that it has not opened yet. What is wrong
-/// is said on stderr.
+/// The one program that has this device open; any device if the name is empty. `or_will`: the only
+/// running program may be asked about a device that it has not opened yet. Errors are reported on
+/// stderr.
 std::optional<Instance> owner_of(const std::string& device, const Where& where,
                                  bool or_will = false) {
     const Answers all = ask_all(where);
@@ -94,8 +94,8 @@ std::optional<Instance> owner_of(const std::string& device, const Where& where,
     return {};
 }
 
-/// Sends a request to the one program that has such a device open; nothing after an error, which is
-/// said.
+/// Sends a request to the one program that has this device open; empty after an error, which is
+/// reported.
 std::optional<json> ask_owner(const std::string& device, pid_t only, const json& request,
                               bool or_will = false) {
     const auto owner = owner_of(device, {.pid = only}, or_will);

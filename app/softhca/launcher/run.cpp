@@ -23,7 +23,8 @@ namespace fs = std::filesystem;
 
 void say(const std::string& what) { fmt::print(stderr, "softhca: {}\n", what); }
 
-/// Whether device threads may run where they are to: the kernel has them stay anywhere else.
+/// Whether device threads may run on the given CPUs: otherwise the kernel would let them run
+/// anywhere.
 Result<void> check_cpus(const std::vector<int>& cpus) {
     cpu_set_t before;
     if (sched_getaffinity(0, sizeof before, &before) < 0) return {}; // of more CPUs than this has
@@ -42,7 +43,7 @@ Result<void> check_cpus(const std::vector<int>& cpus) {
     return {};
 }
 
-/// A TAP that the program inherits; ours stays open until the program has ended.
+/// A TAP that the program inherits; our descriptor stays open until the program has ended.
 Result<wire::Tap> open_tap(const wire::TapRequest& request) {
     auto tap = wire::create_tap(request);
     if (tap) fcntl(tap->fd.get(), F_SETFD, 0);
@@ -73,7 +74,7 @@ Result<std::vector<wire::Tap>> open_taps(Config& config) {
     return taps;
 }
 
-/// libsofthca.so in the build tree or where it was installed, seen from this executable.
+/// libsofthca.so in the build tree or where it was installed, relative to this executable.
 Result<std::string> find_library() {
     std::error_code error;
     const fs::path here = fs::read_symlink("/proc/self/exe", error).parent_path();
@@ -94,7 +95,7 @@ Result<std::string> find_library() {
                 here.string(), candidates.back().string());
 }
 
-/// What is preloaded already stays in front.
+/// Libraries that are already preloaded stay in front.
 void preload(const std::string& library) {
     const char* others = std::getenv("LD_PRELOAD");
     const std::string before = others ? others : "";
@@ -102,16 +103,15 @@ void preload(const std::string& library) {
     setenv("LD_PRELOAD", (before.empty() ? library : before + ":" + library).c_str(), 1);
 }
 
-/// Puts options in front of the user's own, which win.
+/// Prepends options to the user's own, which take precedence.
 void add_options(const char* variable, const std::string& options) {
     const char* own = std::getenv(variable);
     setenv(variable, (own && *own ? options + ":" + own : options).c_str(), 1);
 }
 
-/// Programs that are built with sanitizers: ASan's runtime, a library of the program, insists on
-/// standing in front of ours, and does not need to. TSan must not take the device's reads and
-/// writes of rings and packets, which are a NIC's, for a thread's: it hears only of the program's
-/// own.
+/// For programs built with sanitizers: ASan's runtime, a library of the program, insists on being
+/// loaded before ours, and need not be. TSan must not treat the device's accesses to rings and
+/// packets, which are a NIC's, as a thread's: it only sees the program's own.
 void make_sanitizers_agree() {
     add_options("ASAN_OPTIONS", "verify_asan_link_order=0");
     add_options("TSAN_OPTIONS", "ignore_noninstrumented_modules=1");

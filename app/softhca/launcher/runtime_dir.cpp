@@ -20,11 +20,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Between making a folder and locking it; nobody takes it for a dead one meanwhile.
+// Time between creating a folder and locking it, during which it must not be taken for a dead one.
 constexpr time_t kBirthSeconds = 60;
 constexpr int kAttempts = 100;
 
-// A port has some 140 small files, half a megabyte on most file systems.
+// A port has about 140 small files, half a megabyte on most file systems.
 constexpr uint64_t kRoomBytes = 64 << 20;
 
 /// Folder names start alike; the rest is the launcher's process number.
@@ -33,8 +33,8 @@ struct Place {
     std::string prefix;
 };
 
-/// All places where the folders of this user's runs may be. In memory, if there is any: a disk
-/// takes longer for these files than all the rest of the start.
+/// All places where the folders of this user's runs may be. In memory, if possible: a disk takes
+/// longer for these files than the rest of the start.
 std::vector<Place> runtime_places() {
     const char* xdg = std::getenv("XDG_RUNTIME_DIR");
     if (xdg && *xdg == '/' && access(xdg, W_OK | X_OK) == 0) return {{xdg, "softhca-"}};
@@ -51,7 +51,7 @@ bool has_room(const Place& place) {
            uint64_t{there.f_bavail} * there.f_frsize >= kRoomBytes;
 }
 
-/// The first that has room, else the last, whatever it says then.
+/// The first that has room, otherwise the last, whatever error it gives then.
 Place place_for_new() {
     std::vector<Place> places = runtime_places();
     const auto roomy = std::find_if(places.begin(), places.end() - 1, has_room);
@@ -75,7 +75,8 @@ Fd open_alive(const std::string& folder) {
     return Fd(open(path.c_str(), O_RDWR | O_CLOEXEC)); // a writer that waits for no reader
 }
 
-/// The lock tells the dead from the living; process numbers would not across PID namespaces.
+/// The lock distinguishes live from dead launchers; process numbers would not across PID
+/// namespaces.
 bool is_stale(const std::string& path) {
     struct stat status {};
     if (stat(path.c_str(), &status) < 0 || time(nullptr) - status.st_mtime < kBirthSeconds)

@@ -24,7 +24,7 @@ bool is_zero(const json& value) {
            value == json("") || (value.is_structured() && value.empty());
 }
 
-/// Lists as "1,2,3", long ones cut off; objects as "key=value key=value".
+/// Lists as "1,2,3", long ones truncated; objects as "key=value key=value".
 std::string text_of(const json& value) {
     constexpr size_t kListed = 16;
     if (value.is_string()) return value.get<std::string>();
@@ -44,14 +44,14 @@ std::string text_of(const json& value) {
 
 bool shorter(const std::string& a, const std::string& b) { return a.size() < b.size(); }
 
-/// What tells rows apart comes first.
+/// Columns that identify rows come first.
 size_t rank(const std::string& column) {
     constexpr std::array kFirst = {"number", "table",  "group",   "queue",
                                    "index",  "domain", "priority"};
     return size_t(std::find(kFirst.begin(), kFirst.end(), column) - kFirst.begin());
 }
 
-/// Objects as rows; a column that is zero in every row is left out. Texts are flush left.
+/// Objects as rows; a column that is zero in every row is left out. Text is left-aligned.
 std::string format_table(const json& rows) {
     std::vector<std::string> columns;
     for (const json& row : rows)

@@ -22,7 +22,7 @@ int become_vm(const char* const* arguments) {
         here / "vm/softhca-vm", here / ".." / SOFTHCA_DATADIR / "softhca/softhca-vm"};
     for (const fs::path& candidate : candidates) {
         if (access(candidate.c_str(), R_OK) < 0) continue;
-        // Not by PATH: the distribution's Python has the version that is tested.
+        // Not by PATH: the distribution's Python is the version that is tested.
         std::vector<std::string> command = {"/usr/bin/python3", fs::weakly_canonical(candidate)};
         for (; *arguments; ++arguments)
             command.emplace_back(*arguments);

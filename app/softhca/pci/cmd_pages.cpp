@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Memory that the driver lends to the firmware. We need none of it, but a driver that sees firmware
-// without an appetite takes other paths, so we ask for a little.
+// Memory that the driver lends to the firmware. None is needed, but a driver takes other paths when
+// firmware asks for nothing, so this asks for a little.
 #include "app/softhca/pci/commands.hpp"
 
 #include <algorithm>
@@ -14,7 +14,7 @@ constexpr uint16_t kAtBoot = 1, kAtInit = 2;                // op_mod of QUERY_P
 constexpr uint16_t kCannotGive = 0, kGive = 1, kReturn = 2; // op_mod of MANAGE_PAGES
 constexpr size_t kPagesAt = 16;
 constexpr uint32_t kBootPages = 8, kInitPages = 24;
-/// What a driver may lend: far more than is asked for, and not so much that its list matters.
+/// What a driver may lend: far more than is requested, but not so much that its list matters.
 constexpr size_t kMostPages = 1u << 16;
 
 FwStatus query_pages(Firmware&, Command& command) {

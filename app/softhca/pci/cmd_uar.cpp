@@ -10,7 +10,7 @@ namespace {
 
 using namespace prm;
 
-/// What SQs are rung by, which the function writes (Function::write_uar).
+/// The registers that ring SQs, written by the function (Function::write_uar).
 struct alignas(64) UarPage : std::array<std::byte, core::mlx5_rings::kUarBytes> {};
 
 FwStatus alloc_uar(Firmware& firmware, Command& command) {

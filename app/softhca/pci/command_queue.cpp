@@ -10,7 +10,7 @@ namespace {
 constexpr size_t kMailboxBytes = 512;
 constexpr uint8_t kOwnedByDevice = 1;
 constexpr uint8_t kPciTransport = 7;
-/// The largest command of the PRM, with room to spare: what is longer is nonsense.
+/// The largest command of the PRM, with room to spare: anything longer is invalid.
 constexpr uint32_t kMaxLength = 2u << 20;
 
 /// mlx5_cmd_prot_block of the Linux driver.
@@ -111,7 +111,7 @@ void CommandQueue::run(uint32_t index) {
     auto* const slot = reinterpret_cast<Slot*>(
         memory_.translate(base_ + (uint64_t{index} << kLogStride), sizeof(Slot)));
     if (!slot || !(slot->status_own & kOwnedByDevice)) return;
-    // An EQ that this very command creates must not hear of it: the driver still polls.
+    // An EQ that this very command creates must not get its event: the driver still polls.
     const bool event = events_.wanted(EventType::command);
     const Delivery delivery = execute(*slot);
     __atomic_store_n(&slot->status_own, static_cast<uint8_t>(static_cast<uint8_t>(delivery) << 1),

@@ -16,7 +16,7 @@ using prm::FwStatus;
 json ok() { return {{"ok", true}}; }
 json error(const std::string& what) { return {{"error", what}}; }
 
-/// A number of the request, or the default; nothing when it is out of range.
+/// A number in the request, or the default; empty when it is out of range.
 std::optional<uint32_t> number_of(const json& request, const char* key, uint32_t otherwise,
                                   uint32_t last) {
     const auto found = request.find(key);
@@ -42,7 +42,7 @@ std::optional<uint16_t> opcode_of(const Firmware& firmware, const json& request)
     return static_cast<uint16_t>(*number);
 }
 
-/// The commands that "spare" names; nothing when it is no list of commands.
+/// The commands listed in "spare"; empty when it is not a list of commands.
 std::optional<std::vector<uint16_t>> spared(const Firmware& firmware, const json& request) {
     std::vector<uint16_t> opcodes;
     const auto names = request.find("spare");

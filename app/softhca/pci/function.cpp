@@ -102,7 +102,7 @@ uint64_t Function::bar_read(uint64_t at, uint32_t bytes) {
     return value;
 }
 
-/// A reset that the driver asks for ends with the interface disabled and firmware in good health.
+/// A reset by the driver ends with the interface disabled and the firmware healthy.
 void Function::set_interface(Interface state) {
     if (state == Interface::software_reset) {
         reset_firmware();
@@ -129,8 +129,8 @@ void Function::write_init_segment(uint32_t at, uint32_t value) {
     }
 }
 
-/// RQ, CQ and virtio doorbells need nothing here: the device threads read the records and rings in
-/// memory. SQs may sleep until they are rung.
+/// RQ, CQ and virtio doorbells need no action here: the device threads read the records and rings
+/// in memory. SQs may sleep until they are rung.
 void Function::write_uar(uint32_t at, uint32_t value) {
     constexpr uint32_t kEqnShift = 24, kIndexMask = 0xffffff;
     const uint32_t offset = at % BarLayout::kPage;

@@ -90,7 +90,7 @@ std::optional<core::DmaArea> GuestMemory::area(std::span<const uint64_t> pages, 
     std::vector<std::byte*> hosts;
     hosts.reserve(pages.size());
     for (const uint64_t address : pages) {
-        // A lone page may be larger than what of it is used, and than the memory behind it.
+        // A single page may be larger than the part that is used, and than the memory behind it.
         const uint64_t used = pages.size() == 1 ? offset + length : page;
         hosts.push_back(translate(address & ~(page - 1), used));
         if (!hosts.back()) return {};

@@ -25,8 +25,8 @@ struct Options {
     std::string control;
 };
 
-/// Software steering comes with RC QPs, and these with the capability of RoCE, which a guest has to
-/// switch off: so for who asks.
+/// Software steering requires RC QPs, and these the RoCE capability, which a guest must switch off:
+/// so only on request.
 prm::Users users_of(const PortConfig& port) {
     if (!port.devx.value_or(true)) return prm::Users::none;
     return port.steering_format ? prm::Users::steering : prm::Users::objects;

@@ -178,7 +178,7 @@ Outcome Server::handle(Message& message) {
     return {.error = ENOTSUP};
 }
 
-/// Of the capabilities, those that the client has named come back, none larger than it named: QEMU
+/// Of the capabilities, those that the client named are returned, none larger than it named: QEMU
 /// takes at most 16 descriptors in a message, and ends at a larger number.
 Outcome Server::version(const Message& message) {
     const auto asked = message.as<Version>();
@@ -203,7 +203,7 @@ Outcome Server::version(const Message& message) {
     return outcome;
 }
 
-/// Memory without a descriptor is none that a device would reach by DMA: it stays unknown.
+/// A device would not reach memory without a descriptor by DMA, so it is not recorded.
 Outcome Server::map(const Message& message) {
     const auto region = message.as<DmaMap>();
     if (message.body.size() < sizeof region || region.size == 0 ||
@@ -299,7 +299,7 @@ bool is_inside(const Access& access) {
            access.offset <= size - access.count;
 }
 
-/// The widest access of 1, 2, 4 or (BAR) 8 bytes that is aligned and not longer than what is left.
+/// The widest access of 1, 2, 4 or (BAR) 8 bytes that is aligned and not longer than the rest.
 uint32_t step(uint64_t offset, uint32_t left, uint32_t widest) {
     while (widest > left || offset % widest != 0)
         widest /= 2;
@@ -377,7 +377,8 @@ void VectorEvents::signal(uint32_t vector) {
 }
 
 Result<Fd> accept_vfio_user(const std::string& path) {
-    // It gets its name when it can be connected to: whoever waits for it finds it ready.
+    // It gets its name once it accepts connections, so a client that waits for the name finds it
+    // ready.
     const std::string unready = path + ".new";
     const auto address = control::socket_address(unready);
     if (!address) return tl::unexpected(address.error());

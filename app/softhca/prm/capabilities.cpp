@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What QUERY_HCA_CAP answers: an Ethernet-only ConnectX-5 without switching and offload engines.
+// The answers of QUERY_HCA_CAP: an Ethernet-only ConnectX-5 without switching and offload engines.
 #include "app/softhca/core/icm.hpp"
 #include "app/softhca/core/rings/mlx5/ste/format.hpp"
 #include "app/softhca/prm/firmware.hpp"
@@ -12,7 +12,7 @@ namespace {
 
 Fields fields_of(Capabilities::Page& page) { return {page.data(), page.size()}; }
 
-// What the kernel's header has as reserved bits. Source: mlx5_prm.h of DPDK.
+// Reserved bits in the kernel's header. Source: mlx5_prm.h of DPDK.
 constexpr Field kFlowCountersDump{PRM(cmd_hca_cap, max_flow_counter_15_0).offset + 17, 1};
 
 constexpr Field kAccessRegisterUser{PRM(cmd_hca_cap, log_max_cq_sz).offset + 10, 1};
@@ -86,7 +86,7 @@ void limits(Fields caps) {
                                                  MLX5_HCA_CAP_GENERAL_OBJECT_TYPES_FLOW_METER_ASO);
 }
 
-/// That general objects of this type can be made.
+/// Announces that general objects of this type can be created.
 void announce_objects(Fields general, uint64_t type) {
     constexpr Field kTypes = PRM(cmd_hca_cap, general_obj_types);
     general.set({kTypes.offset + kTypes.width - 1 - type, 1}, 1);
@@ -123,7 +123,7 @@ void general(Fields caps) {
     set(PRM(cmd_hca_cap, dump_fill_mkey), 1);
     set(PRM(cmd_hca_cap, modify_rq_counter_set_id), 1);
     set(PRM(cmd_hca_cap, local_ca_ack_delay), kLocalAckDelay);
-    // The driver takes a device without these transports for a broken one.
+    // The driver considers a device without these transports broken.
     set(PRM(cmd_hca_cap, xrc), 1);
     set(PRM(cmd_hca_cap, rc), 1);
     set(PRM(cmd_hca_cap, uc), 1);
@@ -151,9 +151,9 @@ void general(Fields caps) {
     set(PRM(cmd_hca_cap, device_frequency_mhz), core::Limits::kClockKhz / 1000);
 }
 
-/// Queues that wait for times and for each other. WQEs say their index (wqe_index_ignore_cap is 0):
-/// what needs not, is queues that are rung by registers alone (net_mlx5's with tx_pp), and
-/// doorbells are records here.
+/// Queues that wait for times and for each other. WQEs state their index (wqe_index_ignore_cap is
+/// 0): the only ones that need not are queues that are rung by registers alone (net_mlx5's with
+/// tx_pp), and doorbells are records here.
 void cross_channel(Fields caps) {
     caps.set(PRM(cmd_hca_cap, cd), 1);
     caps.set(kNonWireSq, 1);
@@ -161,7 +161,7 @@ void cross_channel(Fields caps) {
     caps.set(kWaitOnTime, 1);
 }
 
-/// Queues whose packets go out again by the device alone. Their memory is the device's own: neither
+/// Queues whose packets leave again by the device alone. Their memory is the device's own: neither
 /// locked nor the host's (hairpin_data_buffer_locked, hairpin_sq_wq_in_host_mem are 0).
 void hairpin(Fields caps) {
     caps.set(PRM(cmd_hca_cap, hairpin), 1);
@@ -179,7 +179,8 @@ void virtio_emulation(Capabilities& caps) {
     Fields general = fields_of(caps.maximum[CapType::general]);
     for (const uint64_t type : {kVirtioNetQType, kVirtioQCountersType})
         announce_objects(general, type);
-    // The kernel's mask of what programs may hear of, which has no events of objects otherwise.
+    // The kernel's mask of the events that programs may receive, which otherwise has no object
+    // events.
     general.set(PRM(cmd_hca_cap, event_cap), 1);
     Fields events = fields_of(caps.maximum[CapType::device_event]);
     events.set({PRM(device_event_cap, user_affiliated_events[0]).offset, 64}, kUserObjectEvents);
@@ -213,7 +214,7 @@ void user_contexts(Fields caps) {
     caps.set(kAccessRegisterUser, 1);
 }
 
-/// Programs may write steering entries into ICM, by RC QPs that loop back.
+/// Programs may write steering entries into ICM, through RC QPs that loop back.
 void software_steering(Capabilities& caps) {
     using core::ste::Place;
     Fields general = fields_of(caps.maximum[CapType::general]);
@@ -269,7 +270,7 @@ void edit_patterns(Capabilities& caps) {
     general.set(kLogMaxArgumentsAtOnce, core::Limits::kLogMaxEditArgumentsAtOnce);
 }
 
-/// What entries of format 1 have beside those of format 0: definers, integrity, patterns of header
+/// What entries of format 1 have in addition to format 0: definers, integrity, patterns of header
 /// edits, and meters.
 void steering_format_1(Capabilities& caps) {
     Fields general = fields_of(caps.maximum[CapType::general]);
@@ -286,13 +287,13 @@ void steering_format_1(Capabilities& caps) {
         tables.at(direction).set(PRM(flow_table_prop_layout, sw_owner), 0);
         tables.at(direction).set(PRM(flow_table_prop_layout, sw_owner_v2), 1);
     }
-    // All tables match these; entries of format 0 do not, with which net_mlx5 would fail.
+    // All tables match these; entries of format 0 do not, and net_mlx5 would fail with them.
     for (const Field& fields : kMatchFields2)
         for (const Field& integrity : {kLengthsOk, kChecksumsOk})
             tables.at(fields).set(integrity, 0xf);
 
-    // By these net_mlx5 knows that its rules may meter, in which register a packet's color is, and
-    // that the rest of that register is its own.
+    // These tell net_mlx5 that its rules may meter, which register has a packet's color, and that
+    // the rest of that register is its own.
     Fields qos = fields_of(caps.maximum[CapType::qos]);
     qos.set(kFlowMeter, 1);
     qos.set(kFlowMeterRegisters, 1u << kColorRegister);
@@ -311,7 +312,7 @@ void ethernet(Fields caps) {
     set(PRM(per_protocol_networking_offload_caps, max_lso_cap), 18);
     set(PRM(per_protocol_networking_offload_caps, wqe_inline_mode), 2); // not required
     set(PRM(per_protocol_networking_offload_caps, rss_ind_tbl_cap), 11);
-    // Messages are as long as TCP header and payload are (lro_max_msg_sz_mode 0 of mlx5_prm.h).
+    // Message length includes TCP header and payload (lro_max_msg_sz_mode 0 of mlx5_prm.h).
     set(PRM(per_protocol_networking_offload_caps, lro_cap), 1);
     set(PRM(per_protocol_networking_offload_caps, lro_psh_flag), 1);
     set(PRM(per_protocol_networking_offload_caps, lro_time_stamp), 1);
@@ -331,7 +332,7 @@ void ethernet(Fields caps) {
     set(kTunnelStatelessGtp, 1);
 }
 
-/// Everything that flow groups may ask for. A capability has one bit a field.
+/// Everything that flow groups may match. A capability has one bit per field.
 void match_fields(Fields fields) {
     for (const MatchField& field : prm::match_fields())
         if (field.capability != MatchField::kNotAnnounced) fields.set({field.capability, 1}, 1);
@@ -425,7 +426,7 @@ Capabilities make_capabilities(Users users, uint16_t vhca_id, uint8_t steering_f
     ethernet(fields_of(caps.maximum[CapType::ethernet]));
     flow_tables(fields_of(caps.maximum[CapType::flow_table]));
     if (users != Users::none) virtio_emulation(caps);
-    // RC QPs want the capability of RoCE, by which a kernel would take the port for a RoCE port.
+    // RC QPs require the RoCE capability, which would make a kernel treat the port as a RoCE port.
     if (users == Users::steering) software_steering(caps);
     pacing(fields_of(caps.maximum[CapType::qos]));
     meters(fields_of(caps.maximum[CapType::qos]));

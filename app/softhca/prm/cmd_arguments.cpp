@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Arguments of header edits (MODIFY_HEADER_ARGUMENT), made in ranges. RC QPs write them. Source:
+// Arguments of header edits (MODIFY_HEADER_ARGUMENT), created in ranges. RC QPs write them. Source:
 // rdma-core, providers/mlx5/mlx5_ifc.h, create_modify_header_arg_in.
 #include "app/softhca/prm/general_objects.hpp"
 

@@ -18,7 +18,7 @@ UmemPlace ring_umem(Command& command) {
             .offset = in.get(kCqUmemOffset)};
 }
 
-/// The ring that a CQ context and what follows it describe.
+/// The ring described by a CQ context and what follows it.
 std::optional<core::DmaArea> cq_ring(const Firmware& firmware, Command& command,
                                      const Fields& context, Field pages, const core::CqAttr& attr) {
     return ring_area(firmware, command, ring_umem(command),
@@ -28,7 +28,7 @@ std::optional<core::DmaArea> cq_ring(const Firmware& firmware, Command& command,
                      uint64_t{attr.cqe_size} << attr.log_entries, true);
 }
 
-/// What a CQ's mini CQEs are to hold: MLX5_CQE_FORMAT_* of the kernel. Null: not among these.
+/// The contents of a CQ's mini CQEs: MLX5_CQE_FORMAT_* of the kernel. Null: not one of these.
 std::optional<core::MiniFormat> mini_format(uint64_t prm) {
     switch (prm) {
     case 0: return core::MiniFormat::hash;
@@ -38,7 +38,7 @@ std::optional<core::MiniFormat> mini_format(uint64_t prm) {
     }
 }
 
-/// Sizes only: of a CQ that is created, or is to get another ring.
+/// Sizes only: of a CQ that is being created, or that gets another ring.
 core::CqAttr read_sizes(const Fields& context) {
     core::CqAttr attr;
     attr.log_entries = static_cast<uint8_t>(context.get(PRM(cqc, log_cq_size)));
@@ -102,7 +102,7 @@ FwStatus resize_cq(Firmware& firmware, Command& command, Object& cq) {
     const auto resized = firmware.device.resize_cq(object_number(command), std::move(*ring),
                                                    attr.log_entries, attr.cqe_size);
     if (!resized) return to_firmware(resized.error());
-    // The umem of the former ring is still read: the CQE that ends it stands there.
+    // The umem of the former ring is still read: it contains the CQE that ends that ring.
     uses.insert(uses.end(), cq.uses.begin(), cq.uses.end());
     firmware.objects.set_uses(cq, std::move(uses));
     Fields context(cq.context.data(), cq.context.size());
@@ -112,7 +112,7 @@ FwStatus resize_cq(Firmware& firmware, Command& command, Object& cq) {
     return FwStatus::ok;
 }
 
-/// Event moderation is kept and changes nothing: we report each completion at once.
+/// Event moderation is stored without effect: every completion is reported at once.
 FwStatus modify_cq(Firmware& firmware, Command& command) {
     Object* const cq = firmware.objects.find(Kind::cq, object_number(command));
     if (!cq) return FwStatus::bad_resource;

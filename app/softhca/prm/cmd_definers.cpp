@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Match definers: what steering entries of full size look at.
+// Match definers: what full-size steering entries match on.
 #include "app/softhca/core/ste/entry.hpp"
 #include "app/softhca/prm/general_objects.hpp"
 
@@ -8,7 +8,7 @@
 namespace softhca::prm {
 namespace {
 
-/// The mask has more words than a tag, whose are the last ones.
+/// The mask has more words than a tag; the tag's are the last ones.
 constexpr size_t kTagBits = 8 * core::ste::kTagBytes;
 constexpr Field kMask{8 * PRM_BYTES(match_definer) - kTagBits, kTagBits};
 

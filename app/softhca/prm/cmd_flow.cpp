@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Flow tables, groups, entries and counters: of what is received, and of who sniffs.
+// Flow tables, groups, entries and counters: for received packets, and for sniffers.
 #include "app/softhca/core/ste/entry.hpp"
 #include "app/softhca/prm/command_tools.hpp"
 #include "app/softhca/prm/match.hpp"
@@ -35,13 +35,13 @@ core::Number miss_of(const Fields& context) {
                : 0;
 }
 
-/// Where the entries of a table are that the program itself writes.
+/// Where the entries are in a table that the program writes itself.
 std::optional<uint64_t> icm_root_of(const Fields& context) {
     if (!context.get(PRM(flow_table_context, sw_owner))) return {};
     return context.get(kIcmRoot);
 }
 
-/// The root that tables of this type hang from; nothing for types that we do not have.
+/// The root for tables of this type; empty for unsupported types.
 std::optional<core::FlowRoot> root_of(uint64_t table_type) {
     switch (table_type) {
     case kNicReceive: return core::FlowRoot::receive;
@@ -69,7 +69,7 @@ FwStatus create_flow_table(Firmware& firmware, Command& command) {
          .icm_root = icm_root});
     if (!table) return status_of(table);
     std::vector<uint8_t> kept = context.copy(PRM_BYTES(flow_table_context));
-    // Entries in ICM may lead to any table: by this address.
+    // Entries in ICM may lead to any table, by this address.
     if (!icm_root)
         Fields(kept.data(), kept.size())
             .set(kIcmRoot, core::ste::address_of(core::ste::Place::flow_table, *table));
@@ -268,7 +268,7 @@ FwStatus read_metering(const Fields& context, core::FlowEntryAttr& attr) {
     return attr.metering.empty() ? FwStatus::bad_parameter : FwStatus::ok;
 }
 
-/// Whether everything that the entry names is there for whose command this is.
+/// Whether everything that the entry names exists for the user of this command.
 bool exists(Objects& objects, core::Number table, uint64_t actions,
             const core::FlowEntryAttr& attr) {
     std::vector<Ref> named{{Kind::flow_table, table}, {Kind::flow_group, attr.group}};
@@ -371,14 +371,14 @@ FwStatus dealloc_flow_counter(Firmware& firmware, Command& command) {
         [&](core::Number first) { return firmware.device.destroy_flow_counters(first); });
 }
 
-// Fields of a query that is to write to memory, which the kernel's header has as reserved bits.
-// Source: mlx5_prm.h of DPDK.
+// Fields of a query that writes to memory, which are reserved bits in the kernel's header. Source:
+// mlx5_prm.h of DPDK.
 constexpr Field kDumpKey{0x60, 32}, kDumpAddress{0x80, 64}, kDump{0xc1, 1},
     kDumpedCounters{0xc2, 30};
 constexpr uint64_t kMostQueried = uint64_t{1} << kLogMaxQueriedCounters;
 
-/// The values of a run of counters, as answers have them. Numbers without a counter, or with
-/// somebody else's, read as zero.
+/// The values of a run of counters, in the format of answers. Numbers without a counter, or with
+/// another user's, read as zero.
 std::vector<std::byte> read_counters(Firmware& firmware, core::Number first, size_t count,
                                      bool clear) {
     std::vector<core::FlowCounts> counts(count);
@@ -401,7 +401,7 @@ std::vector<std::byte> read_counters(Firmware& firmware, core::Number first, siz
     return values;
 }
 
-/// One counter, or a run of them, whose values may go to memory in place of the answer.
+/// One counter, or a run of them, whose values may go to memory instead of the answer.
 FwStatus query_flow_counter(Firmware& firmware, Command& command) {
     const Fields in = command.input();
     const core::Number first = number(in, PRM(query_flow_counter_in, flow_counter_id));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Hairpin queues: SQs and RQs without rings, which name each other when they become ready. PD, CQ
-// and ring of their contexts mean nothing, and neither does VLAN stripping.
+// and ring in their contexts are ignored, and so is VLAN stripping.
 #include "app/softhca/prm/command_tools.hpp"
 #include "app/softhca/prm/queues.hpp"
 
@@ -9,8 +9,9 @@
 namespace softhca::prm {
 namespace {
 
-// What the kernel's header has as reserved bits: where a hairpin queue lies. Source: mlx5_prm.h of
-// DPDK (hairpin_wq_buffer_type, hairpin_data_buffer_type), whose 0 is a buffer inside the device.
+// Reserved bits in the kernel's header: the location of a hairpin queue's buffer. Source:
+// mlx5_prm.h of DPDK (hairpin_wq_buffer_type, hairpin_data_buffer_type), whose 0 is a buffer inside
+// the device.
 constexpr Field kSqBufferType{PRM(sqc, hairpin).offset + 7, 3};
 constexpr Field kRqBufferType{PRM(rqc, hairpin).offset + 7, 3};
 

@@ -39,7 +39,7 @@ FwStatus query_hca_cap(Firmware& firmware, Command& command) {
     const bool current = (command.op_mod & 1) != 0;
     const auto& pages = current ? firmware.caps.current : firmware.caps.maximum;
     const auto found = pages.find(type);
-    // Kinds of capabilities that we have none of are all zero.
+    // Unsupported kinds of capabilities are all zero.
     if (found != pages.end() && command.out.size() > kCapsAt)
         std::copy_n(found->second.begin(),
                     std::min(found->second.size(), command.out.size() - kCapsAt),

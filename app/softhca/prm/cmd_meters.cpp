@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Flow meters: ASO objects of two meters each, made in ranges. Send queues write them.
+// Flow meters: ASO objects of two meters each, created in ranges. Send queues write them.
 #include "app/softhca/core/rings/mlx5/meters.hpp"
 #include "app/softhca/prm/command_tools.hpp"
 #include "app/softhca/prm/general_objects.hpp"
@@ -10,8 +10,8 @@
 namespace softhca::prm {
 namespace {
 
-// Of the command's head: which object of a range a query is about. Newer headers have it in a union
-// (general_obj_query_param).
+// In the command's head: which object of a range a query refers to. Newer headers have it in a
+// union (general_obj_query_param).
 constexpr Field kOffset{0x61, 31};
 constexpr Field kMeters{PRM(flow_meter_aso_obj, flow_meter_parameters[0]).offset,
                         8 * mlx5::kAsoDataBytes};
@@ -33,7 +33,7 @@ FwStatus create(Firmware& firmware, Command& command) {
     return add_object(firmware, command, Kind::meters, *meters, {.uses = {pd}, .detail = pairs});
 }
 
-/// Of one pair, as it is now.
+/// For one pair, in its present state.
 FwStatus query(Firmware& firmware, Command& command) {
     const core::Number first = general_object_number(command);
     const core::Number offset = number(command.input(), kOffset);

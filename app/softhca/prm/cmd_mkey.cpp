@@ -17,7 +17,7 @@ UmemPlace key_umem(Command& command) {
             .offset = in.get(kMkeyUmemOffset)};
 }
 
-/// The memory behind a key, or nothing when the command names memory that is not there.
+/// The memory behind a key; empty when the command names memory that does not exist.
 std::optional<core::DmaArea> key_memory(Firmware& firmware, Command& command, const Fields& context,
                                         const core::MkeyAttr& attr) {
     const uint64_t start = attr.iova, length = attr.length;
@@ -31,7 +31,7 @@ std::optional<core::DmaArea> key_memory(Firmware& firmware, Command& command, co
     const uint64_t offset = start & ((uint64_t{1} << shift) - 1);
     const auto pages =
         command.pages(PRM(create_mkey_in, klm_pas_mtt[0]).offset / 8, octwords * kPagesPerOctword);
-    // The list is padded to whole octwords: only pages that the region reaches must exist.
+    // The list is padded to whole octwords: only pages within the region must exist.
     const uint64_t needed = (offset + length + (uint64_t{1} << shift) - 1) >> shift;
     if (needed > pages.size()) return {};
     return firmware.memory.area(std::span(pages).first(needed), shift, offset, length);
@@ -41,8 +41,8 @@ std::optional<core::DmaArea> key_memory(Firmware& firmware, Command& command, co
 constexpr size_t kKlmBytes = 16;
 constexpr Field kKlmCount{0, 32}, kKlmKey{0x20, 32}, kKlmAddress{0x40, 64};
 
-/// The keys that an indirect key consists of; `log_bytes`: each of so many bytes, else they say so.
-/// Their list is padded with empty ones.
+/// The keys that an indirect key consists of; `log_bytes`: the size of each, otherwise each states
+/// its own. The list is padded with empty ones.
 std::vector<core::KeyPart> key_parts(Command& command, std::optional<uint8_t> log_bytes) {
     constexpr size_t kFirst = PRM(create_mkey_in, klm_pas_mtt[0]).offset;
     const Fields in = command.input();
@@ -59,7 +59,7 @@ std::vector<core::KeyPart> key_parts(Command& command, std::optional<uint8_t> lo
     return parts;
 }
 
-/// Memory, or parts, of a key that has them from the start.
+/// Memory, or parts, of a key that has them from creation on.
 FwStatus fill_key(Firmware& firmware, Command& command, const Fields& context, AccessMode mode,
                   core::MkeyAttr& attr) {
     attr.iova = context.get(PRM(mkc, start_addr));
@@ -79,7 +79,7 @@ FwStatus fill_key(Firmware& firmware, Command& command, const Fields& context, A
     return FwStatus::ok;
 }
 
-/// A part of ICM that programs write, whose addresses count from its own start.
+/// A part of ICM that programs write; addresses in the key start at its beginning.
 FwStatus fill_icm_key(Firmware& firmware, const Fields& context, core::MkeyAttr& attr,
                       std::vector<Ref>& uses) {
     const uint64_t start = context.get(PRM(mkc, start_addr));
@@ -125,7 +125,7 @@ FwStatus create_mkey(Firmware& firmware, Command& command) {
             status != FwStatus::ok)
             return status;
     } else {
-        attr.length = 0; // a key without memory, to be filled by UMR, which we do not have
+        attr.length = 0; // a key without memory, to be filled by UMR, which is not supported
     }
     const auto lkey = firmware.device.create_mkey(std::move(attr));
     if (!lkey) return to_firmware(lkey.error());

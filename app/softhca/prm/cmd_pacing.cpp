@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Packet pacing: a table of rates, and SQs that name one of its rows.
+// Packet pacing: a table of rates, and SQs that refer to one of its rows.
 #include "app/softhca/prm/command_tools.hpp"
 
 #include <algorithm>
@@ -7,13 +7,13 @@
 namespace softhca::prm {
 namespace {
 
-/// What is counted; the kernel's header has it as reserved bits. Source: mlx5_prm.h of DPDK
+/// The unit of the rate; reserved bits in the kernel's header. Source: mlx5_prm.h of DPDK
 /// (rate_mode: MLX5_DATA_RATE, MLX5_WQE_RATE).
 constexpr Field kRateMode{0x4c, 4};
 constexpr uint64_t kDataRate = 0, kWqeRate = 1;
 
-/// Bursts and sizes of packets, in what follows the rate: none of it is here, nor do the
-/// capabilities say so.
+/// Burst and packet sizes, in what follows the rate: neither supported nor announced by the
+/// capabilities.
 bool wants_more_than_a_rate(const Fields& context) {
     constexpr size_t kAfterRate = 4;
     std::vector<uint8_t> bytes = context.copy(PRM_BYTES(set_pp_rate_limit_context));
@@ -22,7 +22,7 @@ bool wants_more_than_a_rate(const Fields& context) {
                        [](uint8_t byte) { return byte != 0; });
 }
 
-/// Row of a command, or null. Row 0 is that of SQs without a limit.
+/// The row of a command, or null. Row 0 is for SQs without a limit.
 PacingRate* row_of(Firmware& firmware, uint64_t index) {
     return index != 0 && index < firmware.rates.size() ? &firmware.rates[index] : nullptr;
 }
@@ -52,7 +52,7 @@ FwStatus set_rate_limit(Firmware& firmware, Command& command) {
 }
 
 FwStatus query_rate_limit(Firmware& firmware, Command& command) {
-    // Row and rate stand where the command that sets them has them.
+    // Row and rate are where the command that sets them has them.
     constexpr Field kIndex = PRM(set_pp_rate_limit_in, rate_limit_index);
     constexpr Field kContext = PRM(set_pp_rate_limit_in, ctx);
     const PacingRate* const row = row_of(firmware, command.input().get(kIndex));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// QPs with a transport. An Ethernet port's packets do not use them: mlx5_ib makes one at start, for
-// UMR, and the state machine is all that it needs. RC QPs connect to themselves only (force
-// loopback), which is how programs write ICM; or in pairs, by which virtio queues tell of events:
-// one without queues, which is the device's, and one of the program that has an RQ only.
+// QPs with a transport. An Ethernet port's packets do not use them: mlx5_ib creates one at start,
+// for UMR, and the state machine is all that it needs. RC QPs connect only to themselves (force
+// loopback), which is how programs write ICM; or in pairs, through which virtio queues report
+// events: one without queues, which is the device's, and the program's, which has only an RQ.
 #include "app/softhca/core/rings/mlx5/doorbells.hpp"
 #include "app/softhca/prm/command_tools.hpp"
 #include "app/softhca/prm/queues.hpp"
@@ -13,7 +13,7 @@
 namespace softhca::prm {
 namespace {
 
-// Apart from SQ and RQ numbers, which the core gives out from below, and to RC QPs.
+// Separate from SQ and RQ numbers, which the core assigns from below, also to RC QPs.
 constexpr core::Number kFirstQp = 0x800000, kLastQp = 0x80ffff;
 
 enum State : uint8_t { kReset = 0, kInit = 1, kReadyToReceive = 2, kReadyToSend = 3, kError = 6 };
@@ -27,7 +27,7 @@ constexpr uint8_t kLogSegment = 4; // of sizes that the context has in data segm
 /// Object::detail.
 enum class QpRole : uint32_t {
     umr,   ///< sends nothing
-    loops, ///< has an SQ, and itself for a peer
+    loops, ///< has an SQ, and is its own peer
     tells, ///< the device's side of a pair …
     hears  ///< … and the program's, which has an RQ
 };
@@ -61,7 +61,7 @@ FwStatus create_plain_qp(Firmware& firmware, Command& command, const Fields& con
     return add_qp(firmware, command, number, context, std::move(uses), role);
 }
 
-/// Of a program's RC QP.
+/// For a program's RC QP.
 struct QpMemory {
     UmemPlace rings, record;
     std::vector<Ref> uses;
@@ -73,7 +73,8 @@ FwStatus read_memory(Firmware& firmware, Command& command, const Fields& context
                      .offset = context.get(PRM(qpc, dbr_addr))};
     memory.rings = {.valid = command.input().get(PRM(create_qp_in, wq_umem_valid)) != 0,
                     .id = static_cast<core::Number>(command.input().get(kQpUmem))};
-    // Rings in pages that the command lists are the kernel driver's, which has no use for RC here.
+    // Rings in pages listed by the command belong to the kernel's driver, which does not use RC
+    // here.
     if (!memory.rings.valid || !memory.record.valid) return FwStatus::bad_parameter;
     memory.uses = uses_of(context);
     add_use(memory.uses, memory.rings);
@@ -155,7 +156,7 @@ FwStatus create_qp(Firmware& firmware, Command& command) {
     }
 }
 
-/// What the core has of the QP follows its state.
+/// The QP's core objects follow its state.
 FwStatus enter(Firmware& firmware, core::Number number, Object& qp, State to) {
     const QpRole role = role_of(qp);
     const bool sends = role == QpRole::loops;
@@ -193,7 +194,7 @@ bool may_connect(Firmware& firmware, core::Number number, const Object& qp, core
     return other && role_of(*other) == (role == QpRole::tells ? QpRole::hears : QpRole::tells);
 }
 
-/// An RC QP learns of its peer.
+/// Gives an RC QP its peer.
 FwStatus init_to_rtr(Firmware& firmware, Command& command) {
     const core::Number number = object_number(command);
     Object* const qp = firmware.objects.find(Kind::qp, number);

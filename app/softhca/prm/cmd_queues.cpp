@@ -27,8 +27,8 @@ uint8_t prm_state(core::QueueState state) {
                                               : kStateError;
 }
 
-/// The ring of 2^log_bytes bytes and the doorbell record that a work queue context names. Adds the
-/// umems to `uses`, if they are in some, which must exist.
+/// The ring of 2^log_bytes bytes and the doorbell record given by a work queue context. Adds the
+/// umems, if it uses any, to `uses`; they must exist.
 template <class Attr>
 FwStatus read_wq(Firmware& firmware, const Command& command, const Fields& wq, size_t wq_at,
                  uint8_t log_bytes, std::vector<Ref>& uses, Attr& attr) {
@@ -46,8 +46,8 @@ FwStatus read_wq(Firmware& firmware, const Command& command, const Fields& wq, s
                            .log_page = static_cast<uint8_t>(wq.get(PRM(wq, log_wq_pg_sz))),
                            .page_offset = wq.get(PRM(wq, page_offset))},
                           uint64_t{1} << log_bytes, false);
-    // Drivers register these for reading only. The zero of a reset is not missed where it cannot
-    // be.
+    // Drivers register these read-only. Where the zero of a reset cannot be written, it is not
+    // missed.
     auto* const doorbell = doorbell_record<mlx5::QueueDoorbell>(firmware, record, false);
     if constexpr (std::is_same_v<Attr, core::SqAttr>)
         attr.doorbell = core::mlx5_rings::send_doorbell(doorbell);
@@ -65,7 +65,7 @@ FwStatus read_wq(Firmware& firmware, const Command& command, const Fields& wq, s
 constexpr Field kNonWire{PRM(sqc, hairpin).offset + 1, 1}; // non_wire
 constexpr Field kStatic{PRM(sqc, hairpin).offset + 2, 1};  // static_sq_wq
 
-/// What the queue may do, and what its WQEs need not say.
+/// What the queue may do, and what its WQEs may omit.
 void read_nature(const Fields& context, const Fields& wq, core::SqAttr& attr) {
     attr.managed = wq.get(PRM(wq, cd_slave)) != 0;
     attr.repeats = context.get(kStatic) != 0;
@@ -276,8 +276,8 @@ FwStatus set_delay_drop(Firmware& firmware, Command& command) {
 
 // ---------------------------------------------------------------- RMP, XRC SRQ
 
-// The kernel makes these at start, and no packet of an Ethernet port uses them. Their numbers come
-// from one generator: the kernel keeps both kinds in one table.
+// The kernel creates these at start, and no packet of an Ethernet port uses them. Their numbers
+// come from one generator: the kernel keeps both kinds in one table.
 
 FwStatus add_shared_rq(Firmware& firmware, Command& command, Kind kind,
                        std::vector<uint8_t> context, std::vector<Ref> uses) {

@@ -16,8 +16,8 @@ constexpr size_t kDataAt = 16;
 constexpr uint64_t kAdminUp = 1, kAdminDown = 2;
 constexpr uint16_t kMaxMtu = 9978;
 
-/// A speed's bits of the port type register (Linux: enum mlx5e_link_mode, enum
-/// mlx5e_ext_link_mode). Extended are those of faster ports than the others know.
+/// A speed's bits in the port type register (Linux: enum mlx5e_link_mode, enum
+/// mlx5e_ext_link_mode). The extended ones are for faster ports than the others cover.
 struct LinkModes {
     uint32_t plain = 0, extended = 0;
 };
@@ -59,7 +59,7 @@ FwStatus port_mtu(Firmware& firmware, bool write, Fields reg) {
     return FwStatus::ok;
 }
 
-/// PFCC. The port pauses in both directions or in none, and not by priority.
+/// PFCC. The port pauses in both directions or in neither, and not by priority.
 FwStatus port_flow_control(Firmware& firmware, bool write, Fields reg) {
     constexpr Field kSends = PRM(pfcc_reg, pptx), kHeeds = PRM(pfcc_reg, pprx);
     if (write) {
@@ -83,7 +83,7 @@ FwStatus port_state(Firmware& firmware, bool write, Fields reg) {
     return FwStatus::ok;
 }
 
-/// PDDR: why there is no link, as its page for troubleshooting says it.
+/// PDDR: why there is no link, as its troubleshooting page reports it.
 FwStatus port_diagnosis(Firmware& firmware, bool write, Fields reg) {
     if (write) return FwStatus::bad_parameter;
     // Source: Linux, mlx5e_link_ext_state_opcode_map of mlx5e; closed by command is not in it.
@@ -102,7 +102,7 @@ FwStatus port_diagnosis(Firmware& firmware, bool write, Fields reg) {
     return FwStatus::ok;
 }
 
-/// The node description, which the InfiniBand subnet manager would ask for.
+/// The node description, which the InfiniBand subnet manager would query.
 FwStatus node_description(Firmware& firmware, bool write, Fields reg) {
     if (write) firmware.node_description = reg.copy(firmware.node_description.size());
     reg.write(firmware.node_description);
@@ -118,8 +118,9 @@ FwStatus host_endianness(Firmware&, bool write, Fields reg) {
     return FwStatus::ok;
 }
 
-/// MTUTC: what CQEs are stamped by. A clock that runs freely, though a tick of it is a nanosecond:
-/// a program that cannot ask takes such a device's stamps for seconds and nanoseconds (net_mlx5).
+/// MTUTC: the source of CQE timestamps. A free-running clock, although its tick is a nanosecond: a
+/// program that cannot query this treats such a device's timestamps as seconds and nanoseconds
+/// (net_mlx5).
 constexpr uint16_t kMtutc = 0x9055;
 FwStatus clock_mode(Firmware&, bool write, Fields reg) {
     constexpr Field kTimeStampMode{0, 2}; // Source: mlx5_prm.h of DPDK
@@ -129,7 +130,7 @@ FwStatus clock_mode(Firmware&, bool write, Fields reg) {
     return FwStatus::ok;
 }
 
-/// MLCR: the LED blinks for so many seconds.
+/// MLCR: the LED blinks for that many seconds.
 FwStatus beacon(Firmware& firmware, bool write, Fields reg) {
     using Clock = std::chrono::steady_clock;
     using Seconds = std::chrono::seconds;
@@ -148,11 +149,11 @@ FwStatus beacon(Firmware& firmware, bool write, Fields reg) {
     return FwStatus::ok;
 }
 
-/// PCAM: which registers of ports there are.
+/// PCAM: which port registers exist.
 FwStatus port_capabilities(Firmware& firmware, bool write, Fields reg);
 
-/// Numbers: Linux, MLX5_REG_* of <linux/mlx5/driver.h>. Others are refused, as by a device that has
-/// not what they are about: the driver uses them where capabilities announce them, or on
+/// Numbers: Linux, MLX5_REG_* of <linux/mlx5/driver.h>. Others are refused, as by a device without
+/// the feature in question: the driver uses them where capabilities announce them, or on
 /// InfiniBand.
 const std::map<uint16_t, Register> kRegisters = {
     {0x5002, module_lanes},      // PMLP
@@ -172,7 +173,7 @@ const std::map<uint16_t, Register> kRegisters = {
 };
 
 FwStatus port_capabilities(Firmware&, bool write, Fields reg) {
-    // The only group of registers, and of features. Of its mask the first register is the last bit.
+    // The only group of registers, and of features. The first register is the last bit of its mask.
     constexpr uint16_t kFirst = 0x5000, kCount = 0x80;
     constexpr Field kMask = PRM(pcam_reg, port_access_reg_cap_mask);
     static_assert(kMask.width == kCount);

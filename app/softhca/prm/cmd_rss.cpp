@@ -26,7 +26,7 @@ std::vector<uint8_t> rqt_context(const Fields& context, const std::vector<core::
     return context.copy(PRM(rqtc, rq_num[0]).offset / 8 + 4 * rqns.size());
 }
 
-/// False: it is of queues that packets do not come to.
+/// False: it contains queues that receive no packets.
 bool rqt_uses(Firmware& firmware, const Fields& context, const std::vector<core::Number>& rqns,
               std::vector<Ref>& uses) {
     const bool of_virtqs =
@@ -100,7 +100,7 @@ core::HashFields read_hash_fields(const Fields& select) {
     return fields;
 }
 
-/// The longest period that the device has and that is not longer.
+/// The longest supported period that is not longer than requested.
 uint64_t lro_period_us(uint64_t wanted) {
     uint64_t period = core::Limits::kLroPeriodsUs[0];
     for (const uint16_t supported : core::Limits::kLroPeriodsUs)
@@ -108,7 +108,7 @@ uint64_t lro_period_us(uint64_t wanted) {
     return period;
 }
 
-/// False when packets are to be merged in a way that the device does not have.
+/// False when packets are to be merged in an unsupported way.
 bool read_lro(const Fields& context, core::LroAttr& lro) {
     constexpr uint64_t kIpv4 = MLX5_TIRC_PACKET_MERGE_MASK_IPV4_LRO,
                        kIpv6 = MLX5_TIRC_PACKET_MERGE_MASK_IPV6_LRO;
@@ -122,7 +122,7 @@ bool read_lro(const Fields& context, core::LroAttr& lro) {
     return (merged & ~(kIpv4 | kIpv6)) == 0;
 }
 
-/// False when the context asks for something that the device does not have.
+/// False when the context requests something unsupported.
 bool read_tir(const Fields& context, core::TirAttr& attr, std::vector<Ref>& uses) {
     const auto type = context.get(PRM(tirc, disp_type));
     if (type == kDirect) {
@@ -137,8 +137,9 @@ bool read_tir(const Fields& context, core::TirAttr& attr, std::vector<Ref>& uses
     attr.transport_domain = static_cast<core::Number>(context.get(PRM(tirc, transport_domain)));
     // Domain 0 is the firmware's own; net_mlx5 makes its drop TIR there.
     if (attr.transport_domain != 0) uses.push_back({Kind::transport_domain, attr.transport_domain});
-    // Linux calls the bits BLOCK_*, and sets them for who is to hear itself (mlx5_ib's
-    // TIR_ALLOW_SELF_LB, mlx5e's loopback test); MODIFY_TIR calls the field self_lb_en.
+    // Linux calls the bits BLOCK_*, and sets them for TIRs that are to receive their own domain's
+    // packets (mlx5_ib's TIR_ALLOW_SELF_LB, mlx5e's loopback test); MODIFY_TIR calls the field
+    // self_lb_en.
     const uint64_t self = context.get(PRM(tirc, self_lb_block));
     attr.self_loopback = {.unicast = (self & MLX5_TIRC_SELF_LB_BLOCK_BLOCK_UNICAST) != 0,
                           .multicast = (self & MLX5_TIRC_SELF_LB_BLOCK_BLOCK_MULTICAST) != 0};

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Samplers, which copy some of the packets that entries lead to them.
+// Samplers, which copy some of the packets that entries send to them.
 #include "app/softhca/core/ste/entry.hpp"
 #include "app/softhca/prm/general_objects.hpp"
 
 namespace softhca::prm {
 namespace {
 
-/// What is reserved at its end, libmlx5 leaves out (flow_sampler of its mlx5_ifc.h).
+/// libmlx5 omits the reserved part at its end (flow_sampler of its mlx5_ifc.h).
 constexpr size_t kGivenBytes = PRM(create_sampler_obj_in, sampler_object).offset / 8 +
                                (PRM(sampler_obj, sw_steering_icm_address_tx).offset + 64) / 8;
 
@@ -31,7 +31,7 @@ FwStatus create(Firmware& firmware, Command& command) {
          .sends = type == kNicTransmit});
     if (!sampler) return to_firmware(sampler.error());
     std::vector<uint8_t> context = object.copy(PRM_BYTES(sampler_obj));
-    // Where a program's own entries lead to it.
+    // The address by which a program's own entries lead to it.
     Fields(context.data(), context.size())
         .set(type == kNicReceive ? PRM(sampler_obj, sw_steering_icm_address_rx)
                                  : PRM(sampler_obj, sw_steering_icm_address_tx),

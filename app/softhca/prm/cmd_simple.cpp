@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Objects that are only numbers to us: PDs, transport domains, XRC domains, counters.
+// Objects that are only numbers here: PDs, transport domains, XRC domains, counters.
 #include "app/softhca/prm/command_tools.hpp"
 
 namespace softhca::prm {

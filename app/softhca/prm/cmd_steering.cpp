@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Software steering: ICM for the entries that programs write, and what firmware has to do with
-// them. Who allocates ICM says where: the kernel's driver, for its programs (mlx5dv_alloc_dm).
+// Software steering: ICM for the entries that programs write, and the firmware's part in it. The
+// caller that allocates ICM chooses the address: the kernel's driver, for its programs
+// (mlx5dv_alloc_dm).
 #include "app/softhca/prm/command_tools.hpp"
 #include "app/softhca/prm/general_objects.hpp"
 
@@ -27,7 +28,7 @@ FwStatus destroy_icm(Firmware& firmware, Command& command) {
         [&](core::Number icm) { return firmware.device.free_icm(icm_address(icm)); });
 }
 
-/// The device caches no entries, so that there is nothing to wait for.
+/// The device caches no entries, so there is nothing to wait for.
 FwStatus sync_steering(Firmware&, Command&) { return FwStatus::ok; }
 
 } // namespace

@@ -23,7 +23,7 @@ FwStatus destroy_uctx(Firmware& firmware, Command& command) {
     return forget_object(firmware, Kind::uctx, uid);
 }
 
-/// The pages of a umem; how much of the last one was registered, nobody says.
+/// The pages of a umem; nothing says how much of the last one was registered.
 FwStatus create_umem(Firmware& firmware, Command& command) {
     constexpr Field kUmem = PRM(create_umem_in, umem);
     constexpr uint8_t kLogPage = 12, kMaxLogPage = 40;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Virtio queues (VIRTIO_NET_Q) and what they count (VIRTIO_Q_COUNTERS). There are no events by
+// Virtio queues (VIRTIO_NET_Q) and their counters (VIRTIO_Q_COUNTERS). There are no events by
 // MSI-X, no packed rings, no tunnels of descriptors and no dirty bitmaps.
 #include "app/softhca/prm/general_objects.hpp"
 #include "app/softhca/prm/queues.hpp"
@@ -34,7 +34,7 @@ uint8_t prm_state(core::VirtqState state) {
     return kError;
 }
 
-/// error_type of the queue, of which Linux and DPDK have no names. Source: NVIDIA's SNAP
+/// error_type of the queue, for which Linux and DPDK have no names. Source: NVIDIA's SNAP
 /// (SNAP_VIRTQ_ERROR_TYPE_*).
 uint8_t error_type(core::VirtqFault fault) {
     constexpr uint8_t kNone = 0, kBadDescriptor = 2, kInvalidBuffer = 3, kListTooLong = 4,
@@ -48,8 +48,8 @@ uint8_t error_type(core::VirtqFault fault) {
     }
 }
 
-/// Memory of the program that the device may work in, and does not need. False: there is not as
-/// much of it as the capabilities say.
+/// Memory of the program that the device may use, and does not need. False: it is smaller than the
+/// capabilities require.
 bool read_umems(const Firmware& firmware, const Fields& queue, std::vector<Ref>& uses) {
     struct Places {
         Field id, bytes, offset;
@@ -69,7 +69,7 @@ bool read_umems(const Firmware& firmware, const Fields& queue, std::vector<Ref>&
     return enough;
 }
 
-/// False: it asks for something that the device does not have.
+/// False: it requests something unsupported.
 bool read_queue(const Fields& object, const Fields& queue, core::VirtqAttr& attr) {
     const uint64_t features = object.get(kFeatures) >> (kFeatures.width - kVirtioFeatureBits);
     const uint64_t others =
@@ -97,7 +97,7 @@ bool read_queue(const Fields& object, const Fields& queue, core::VirtqAttr& attr
            queue.get(PRM(virtio_q, offload_type)) == 0;
 }
 
-/// Who hears of used chains. False: the mode is none that the device has.
+/// Who is notified of used chains. False: the mode is not supported.
 bool read_events(Firmware& firmware, const Fields& queue, core::VirtqAttr& attr,
                  std::vector<Ref>& uses) {
     const uint64_t mode = queue.get(PRM(virtio_q, event_mode));
@@ -110,7 +110,7 @@ bool read_events(Firmware& firmware, const Fields& queue, core::VirtqAttr& attr,
     return attr.events != 0 || !firmware.objects.find(Kind::qp, qp);
 }
 
-/// That of the TIS, which one that receives need not have.
+/// The domain of the TIS, which a receiving queue need not have.
 bool read_domain(Firmware& firmware, const Fields& object, core::VirtqAttr& attr,
                  std::vector<Ref>& uses) {
     const core::Number tisn = number(object, PRM(virtio_net_q_object, tisn_or_qpn));

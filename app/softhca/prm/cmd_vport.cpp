@@ -98,10 +98,11 @@ FwStatus modify_nic_vport_context(Firmware& firmware, Command& command) {
 }
 
 FwStatus query_vport_counter(Firmware& firmware, Command& command) {
-    // In this order: what comes in between is unicast for now, and nothing is negative.
+    // In this order: a packet counted in between passes as unicast for now, and nothing becomes
+    // negative.
     const core::GroupCounters groups = firmware.device.group_counters();
     const core::PortCounters counters = firmware.device.counters();
-    // A vport received what it sent to itself, too, and sent what of that took no wire.
+    // A vport received what it sent to itself, too, and sent the part of that which took no wire.
     const auto sum = [](const core::FlowCounts& one, const core::FlowCounts& other) {
         return core::FlowCounts{one.packets + other.packets, one.bytes + other.bytes};
     };
@@ -137,14 +138,14 @@ FwStatus query_vport_counter(Firmware& firmware, Command& command) {
     return FwStatus::ok;
 }
 
-/// UDP ports of VXLAN: the device knows the standard one only.
+/// UDP ports of VXLAN: the device supports only the standard one.
 FwStatus vxlan_port(Firmware&, Command& command) {
     constexpr uint64_t kVxlan = 4789;
     const auto port = command.input().get(PRM(add_vxlan_udp_dport_in, vxlan_udp_port));
     return port == kVxlan ? FwStatus::ok : FwStatus::no_resources;
 }
 
-/// InfiniBand tables, which an Ethernet port has empty.
+/// InfiniBand tables, which are empty on an Ethernet port.
 FwStatus answer_zeros(Firmware&, Command&) { return FwStatus::ok; }
 
 } // namespace

@@ -10,7 +10,7 @@ using core::EditField;
 using core::FieldPart;
 using core::HeaderEdit;
 
-/// Numbers of the PRM (Linux: MLX5_ACTION_IN_FIELD_*) that follow one another, as our fields do.
+/// Consecutive numbers of the PRM (Linux: MLX5_ACTION_IN_FIELD_*), like our fields.
 struct FieldRun {
     uint16_t first;
     uint8_t count;
@@ -42,7 +42,7 @@ std::optional<EditField> field_of(uint32_t number) {
 constexpr uint32_t kTypeShift = 28, kFieldShift = 16, kOffsetShift = 8;
 constexpr uint32_t kFieldMask = 0xfff, kBitMask = 0x1f;
 
-/// Length zero stands for 32.
+/// A length of zero means 32.
 std::optional<FieldPart> part_of(uint32_t word, uint32_t length) {
     const auto field = field_of(word >> kFieldShift & kFieldMask);
     if (!field) return {};

@@ -31,7 +31,7 @@ constexpr const Link& kLast25GLanes = kLinks[4];
 
 bool has_fast_lanes(uint32_t speed_mbps) { return speed_mbps > kLast25GLanes.speed_mbps; }
 
-/// A mode's bit. RS is another code, RS(544,514), on lanes of 50 Gbit/s. Source: Linux, enum
+/// A mode's bit. On lanes of 50 Gbit/s, RS is another code, RS(544,514). Source: Linux, enum
 /// mlx5e_fec_type.
 uint32_t bit_of(core::Fec fec, uint32_t speed_mbps) {
     switch (fec) {
@@ -46,8 +46,8 @@ uint64_t mask_of(core::Fec fec, uint32_t speed_mbps) {
     return uint64_t{1} << bit_of(fec, speed_mbps);
 }
 
-/// The mode that was written, if the port can have it. For lanes of 50 Gbit/s Linux 6.1 writes a
-/// mask like all others, and later ones the number of its bit (mlx5e_fec_admin_field()).
+/// The mode that was written, if the port supports it. For lanes of 50 Gbit/s Linux 6.1 writes a
+/// mask as for all others, and later versions the number of its bit (mlx5e_fec_admin_field()).
 std::optional<core::Fec> mode_of(uint64_t wanted, uint32_t speed_mbps) {
     for (const core::Fec fec : core::kFecs) {
         const bool is_number = has_fast_lanes(speed_mbps) && wanted == bit_of(fec, speed_mbps);
@@ -76,7 +76,7 @@ FwStatus port_fec(Firmware& firmware, bool write, Fields reg) {
         if (core::has_fec(speed, fec)) modes |= mask_of(fec, speed);
     reg.set(link->supported, modes);
     reg.set(link->wanted, firmware.wanted_fec);
-    // Linux lets a user choose RS where some link has that of slower lanes.
+    // Linux lets a user choose RS where any link supports the code for slower lanes.
     if (has_fast_lanes(speed))
         reg.set(kLast25GLanes.supported, mask_of(core::Fec::rs, kLast25GLanes.speed_mbps));
     return FwStatus::ok;

@@ -9,13 +9,13 @@ namespace softhca::prm {
 namespace {
 
 constexpr size_t kStatusAt = 0, kSyndromeAt = 4, kAnswerHead = 16;
-/// Tells a developer which side refused: this firmware, or an injection.
+/// Shows a developer which side refused: this firmware, or an injection.
 constexpr uint32_t kSyndromeRefused = 0x50f7ca, kSyndromeInjected = 0xbadc0d;
 
 constexpr uint8_t kPortDown = 1, kPortActive = 4; // subtypes of a port change
 constexpr uint8_t kDelayDropTimeout = 1;          // of a general event
 constexpr uint8_t kPort1 = 0x10;
-/// Of a vport that no driver has told anything else.
+/// For a vport that no driver has configured otherwise.
 constexpr core::Loopback kLoopback{.unicast = true, .multicast = true};
 
 } // namespace
@@ -107,7 +107,7 @@ void Firmware::execute(Command& command) {
                      command.opcode, found == commands_.end() ? "unknown" : found->second.name,
                      command.op_mod, static_cast<unsigned>(status), culprit.empty() ? "" : ": ",
                      culprit.c_str());
-    // An answer that says no says nothing else.
+    // A refusal contains nothing else.
     std::ranges::fill(command.out, uint8_t{0});
     command.out[kStatusAt] = static_cast<uint8_t>(status);
     net::store_be(command.out.data() + kSyndromeAt, syndrome);
@@ -170,7 +170,7 @@ void Firmware::make_reserved_lkey() {
 }
 
 void Firmware::reset() {
-    // Nothing can be in use any more once its users are gone, so nothing is refused.
+    // Nothing can be in use once its users are gone, so nothing is refused.
     device.destroy_all_flow_tables();
     for (uint8_t kind = 0; kind < kKinds; kind++) {
         for (const core::Number number : objects.numbers(static_cast<Kind>(kind))) {
@@ -181,7 +181,7 @@ void Firmware::reset() {
             case Kind::virtq_counters: (void)device.destroy_virtq_counters(number); break;
             case Kind::rq: (void)device.destroy_rq(number); break;
             case Kind::sq: (void)device.destroy_sq(number); break;
-            case Kind::qp: // only RC QPs are known to it, by their one ring
+            case Kind::qp: // only RC QPs are known to it, by their single ring
                 (void)device.destroy_sq(number);
                 (void)device.destroy_rq(number);
                 break;

@@ -157,7 +157,7 @@ void set_bit(uint8_t* bytes, size_t bit) {
     bytes[bit / 8] = static_cast<uint8_t>(bytes[bit / 8] | 0x80 >> bit % 8);
 }
 
-/// Into a key in which the field is zero.
+/// Copies into a key in which the field is zero.
 void copy_field(const MatchField& field, const Prm& prm, FlowKey& key) {
     auto* const to = reinterpret_cast<uint8_t*>(&key);
     if (is_whole_bytes(field)) {

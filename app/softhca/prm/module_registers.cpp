@@ -6,7 +6,7 @@
 namespace softhca::prm {
 namespace {
 
-/// What an access came to. Source: Linux, mlxsw/reg.h (the same register).
+/// The result of an access. Source: Linux, mlxsw/reg.h (the same register).
 enum class ModuleStatus : uint8_t { good = 0, no_response = 1, not_connected = 3 };
 
 } // namespace

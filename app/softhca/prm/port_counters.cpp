@@ -5,7 +5,7 @@
 namespace softhca::prm {
 namespace {
 
-/// What a group of port counters is filled from, and into.
+/// The source and destination of a group of port counters.
 struct PortCounts {
     core::GroupCounters groups;
     core::PortCounters counters;
@@ -19,7 +19,7 @@ struct PortCounts {
     void put_physical_layer();
 
   private:
-    /// A counter has two fields, of which this is the first one.
+    /// A counter has two fields, of which this is the first.
     void put(Field high, uint64_t value) { set.set({high.offset, 64}, value); }
 };
 
@@ -66,7 +66,7 @@ void PortCounts::put_2863() {
     put(PRM(eth_2863_cntrs_grp_data_layout, if_out_errors_high), counters.tx_error_wqes);
 }
 
-/// RFC 2819, of what is received.
+/// RFC 2819, for received frames.
 void PortCounts::put_2819() {
     put(PRM(eth_2819_cntrs_grp_data_layout, ether_stats_octets_high), counters.wire_rx_bytes);
     put(PRM(eth_2819_cntrs_grp_data_layout, ether_stats_pkts_high), counters.wire_rx_packets);
@@ -101,7 +101,7 @@ void PortCounts::put_physical_layer() {
     set.set(PRM(phys_layer_cntrs, link_down_events), counters.link_downs);
 }
 
-/// The groups that are not here count what this port has not: errors of lanes, pause frames,
+/// The missing groups count what this port does not have: errors of lanes, pause frames,
 /// congestion.
 enum class CounterGroup : uint8_t { // Linux: MLX5_*_COUNTERS_GROUP of <linux/mlx5/device.h>
     ieee_802_3 = 0x00,

@@ -13,7 +13,7 @@ namespace softhca::uverbs {
 
 using nlohmann::json;
 
-// Between programs of one softhca only, which are of one build.
+// Only between programs of one softhca, which come from one build.
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PdEntry, number, users)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CqEntry, number, entries, users)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MrEntry, key, pd, length)
@@ -62,10 +62,11 @@ ContextEntry describe(Context& context, uint32_t number) {
     return entry;
 }
 
-/// The counters of sysfs. Those in counters/ count all frames, as there are no other transports
-/// than Ethernet here.
+/// The counters of sysfs. Those in counters/ count all frames, as Ethernet is the only transport
+/// here.
 std::map<std::string, uint64_t> counters_of(core::Device& device) {
-    // In this order: what comes in between is unicast for now, and nothing is negative.
+    // In this order: a packet counted in between passes as unicast for now, and nothing becomes
+    // negative.
     const core::GroupCounters groups = device.group_counters();
     const core::PortCounters all = device.counters();
     const uint64_t rx_groups = groups.rx_multicast.packets + groups.rx_broadcast.packets;
@@ -113,7 +114,7 @@ std::optional<ProcessEntry> read_entry(const json& answer) {
     try {
         return answer.get<ProcessEntry>();
     } catch (const json::exception&) {
-        return std::nullopt; // another build's
+        return std::nullopt; // from another build
     }
 }
 

@@ -11,8 +11,8 @@
 namespace softhca::uverbs {
 namespace {
 
-/// As mlx5_core fills it for a clock that nobody disciplines: it begins at the system's real time
-/// and runs on as the device's clock does, whose ticks are nanoseconds (Limits::kClockKhz).
+/// As mlx5_core fills it for an undisciplined clock: it begins at the system's real time and
+/// advances with the device's clock, whose ticks are nanoseconds (Limits::kClockKhz).
 void write_info(mlx5_ib_clock_info& info) {
     constexpr uint32_t kShift = 8; // two years until the product with `mult` would overflow
     info.nsec = clock_ns(CLOCK_REALTIME);

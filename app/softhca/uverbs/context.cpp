@@ -27,7 +27,7 @@ uint64_t next_serial() {
 Context::Context(Port& context_port)
     : port(context_port), serial(next_serial()),
       doorbells_(memfd_create("softhca-doorbells", MFD_CLOEXEC | MFD_ALLOW_SEALING)) {
-    // The program has the descriptor, too, and the device looks into these pages.
+    // The program has the descriptor, too, and the device reads these pages.
     if (doorbells_) std::ignore = fcntl(doorbells_.get(), F_ADD_SEALS, F_SEAL_SHRINK);
     port.contexts.add(*this);
 }
@@ -40,7 +40,7 @@ Context::~Context() {
 
 Errno Context::become(int fd) const {
     const int flags = fcntl(fd, F_GETFD);
-    // The system call itself: descriptors that the program duplicates are taken note of.
+    // The system call itself: descriptors that the program duplicates are recorded.
     if (flags < 0 || !doorbells_ ||
         syscall(SYS_dup3, doorbells_.get(), fd, flags & FD_CLOEXEC ? O_CLOEXEC : 0) < 0)
         return errno;
@@ -63,7 +63,7 @@ std::shared_ptr<core::SendRegisters> Context::map_registers(uint32_t page) const
 
 Errno Context::ioctl(ib_uverbs_ioctl_hdr* header) {
     CallMemory memory;
-    // Writable at once, as it has to be in the end.
+    // Check for writable at once, as it must be in the end.
     if (!memory.has(header, sizeof *header, true) && !memory.has(header, sizeof *header))
         return EFAULT;
     const size_t size = sizeof *header + header->num_attrs * sizeof header->attrs[0];
@@ -92,7 +92,7 @@ void* Context::map(void* address, size_t length, int flags, off_t offset) {
         errno = EINVAL;
         return MAP_FAILED;
     }
-    // Readable also where a real doorbell page is not: the same memory, and nobody depends on a
+    // Also readable where a real doorbell page is not: the same memory, and nobody depends on a
     // fault.
     return mmap(address, length, PROT_READ | PROT_WRITE, flags, doorbells_.get(), offset);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// ibv_counters: what flows with a count action took. A flow that names counters for the first time
-// brings along which value stands where for a reader.
+// ibv_counters: what flows with a count action have matched. The first flow that names a counters
+// object also says where a reader finds each value.
 #include "app/softhca/uverbs/commands.hpp"
 
 #include <algorithm>
@@ -22,7 +22,7 @@ constexpr uint32_t kMaxPoints = 0xffff / sizeof(Description);
 
 Errno read_description(const Data& data, std::vector<Description>& points) {
     if (data.ncounters > kMaxPoints) return EINVAL;
-    // The ABI's field is a pointer that is eight bytes wide everywhere.
+    // The ABI's field is a pointer with a width of eight bytes everywhere.
     const auto* from = reinterpret_cast<const Description*>(data.counters_data);
     const size_t bytes = data.ncounters * sizeof(Description);
     if (bytes != 0 && !is_mapped(from, bytes)) return EFAULT;
@@ -33,7 +33,7 @@ Errno read_description(const Data& data, std::vector<Description>& points) {
     return 0;
 }
 
-/// What follows mlx5_ib_create_flow, if it says that there is something.
+/// The data after mlx5_ib_create_flow, if it announces any.
 std::optional<Data> described(const InBuffer& driver_in) {
     if (driver_in.as<mlx5_ib_create_flow>().ncounters_data == 0) return std::nullopt;
     const auto counters = driver_in.bytes().subspan(sizeof(mlx5_ib_create_flow));

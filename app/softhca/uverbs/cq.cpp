@@ -36,7 +36,7 @@ Errno check_driver_request(const mlx5_ib_create_cq& request, size_t size) {
     return 0;
 }
 
-/// What both forms of the command ask for.
+/// What both forms of the command request.
 struct CqRequest {
     uint64_t user_handle;
     uint32_t cqe;
@@ -44,7 +44,7 @@ struct CqRequest {
     int32_t comp_channel;
 };
 
-/// Creates the CQ and fills handle and size of the answer.
+/// Creates the CQ and fills in handle and size of the answer.
 Errno make_cq(Context& context, const CqRequest& request, const WriteCommand& command,
               ib_uverbs_create_cq_resp& out) {
     if (request.comp_vector >= kCompletionVectors) return EINVAL;
@@ -123,7 +123,7 @@ Errno create_cq_ex(Context& context, const WriteCommand& command) {
         IB_UVERBS_CQ_FLAGS_TIMESTAMP_COMPLETION | IB_UVERBS_CQ_FLAGS_IGNORE_OVERRUN;
     if (request.comp_mask || request.reserved) return EINVAL;
     if (request.flags & ~kKnownFlags) return EOPNOTSUPP;
-    // CQEs always have a timestamp. An overrun is always found: no device could be better off.
+    // CQEs always have a timestamp. Overrun is always detected: ignoring it would gain nothing.
     ib_uverbs_ex_create_cq_resp out{};
     if (const Errno error = make_cq(context,
                                     {.user_handle = request.user_handle,

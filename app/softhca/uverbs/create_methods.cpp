@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// CQs, QPs and WQs created by methods of the ioctl ABI. These say what the commands of the classic
-// ABI say, and which asynchronous event file hears of the object: an imported context has its own.
+// CQs, QPs and WQs created by methods of the ioctl ABI. These take what the commands of the classic
+// ABI take, plus the asynchronous event file for the object: an imported context has its own.
 #include "app/softhca/uverbs/commands.hpp"
 
 #include <array>
@@ -11,7 +11,7 @@
 namespace softhca::uverbs {
 namespace {
 
-/// The handle in an attribute, 0 when it is absent. An object that is not there is an error.
+/// The handle in an attribute, 0 when it is absent. A missing object is an error.
 template <class T>
 Errno read_handle(const Context& context, const IoctlAttributes& attributes, uint16_t id,
                   uint32_t& handle) {
@@ -28,7 +28,7 @@ template <class T = uint32_t> T read_number(const IoctlAttributes& attributes, u
     return static_cast<T>(attributes.number(id).value_or(0));
 }
 
-/// What the command of the classic ABI would get: the request, and the driver's part as it came.
+/// The arguments of the command of the classic ABI: the request, and the driver's part unchanged.
 template <class Request, class Response>
 Errno read_command(const Context& context, const IoctlAttributes& attributes, uint16_t event_fd,
                    const Request& request, Response& response, WriteCommand& out) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the device says about itself: context, device and port attributes.
+// The device's description of itself: context, device and port attributes.
 #include "app/softhca/core/mkey.hpp"
 #include "app/softhca/identity.hpp"
 #include "app/softhca/link_rate.hpp"
@@ -17,7 +17,7 @@ namespace {
 using core::Limits;
 
 constexpr uint32_t kRawPacket = 1u << IBV_QPT_RAW_PACKET; // in masks of supported QP types
-// mlx5_ib adds those of transports that no program can use here (XRC, RC_RNR_NAK_GEN,
+// mlx5_ib adds flags for transports that no program can use here (XRC, RC_RNR_NAK_GEN,
 // CHANGE_PHY_PORT), whatever the device says.
 constexpr uint32_t kCapFlags = IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_SYS_IMAGE_GUID |
                                IBV_DEVICE_RAW_IP_CSUM | IBV_DEVICE_MANAGED_FLOW_STEERING;
@@ -105,7 +105,7 @@ uint8_t ib_mtu(unsigned mtu) {
 } // namespace
 
 Errno attach(Context& context, core::Device& device, bool devx) {
-    // Programs that would like DevX (firmware commands) take the refusal and ask again without.
+    // Programs that prefer DevX (firmware commands) accept the refusal and retry without.
     if (devx)
         if (const Errno error = open_devx(context)) return error;
     context.device = &device;
@@ -121,7 +121,7 @@ Errno get_context(Context& context, const WriteCommand& driver) {
     const auto request = driver.driver_in.as<mlx5_ib_alloc_ucontext_req_v2>();
     if (driver.driver_in.size() < sizeof(mlx5_ib_alloc_ucontext_req)) return EINVAL;
     if (request.flags & ~uint32_t{MLX5_IB_ALLOC_UCTX_DEVX} || request.comp_mask) return EOPNOTSUPP;
-    // This device has dynamic doorbell pages only and writes CQEs of version 1 only: rdma-core 26.
+    // This device has only dynamic doorbell pages and writes only CQEs of version 1: rdma-core 26.
     if (!(request.lib_caps & MLX5_LIB_CAP_DYN_UAR) || request.max_cqe_version < 1)
         return EOPNOTSUPP;
 
@@ -141,7 +141,7 @@ mlx5_ib_alloc_ucontext_resp context_attributes(const Context& context) {
     mlx5_ib_alloc_ucontext_resp out{};
     out.qp_tab_size = 1u << 18;
     out.bf_reg_size = 512;
-    out.tot_bfregs = 0; // none but those that are asked for
+    out.tot_bfregs = 0; // none but those that are requested
     out.cache_line_size = 64;
     out.max_sq_desc_sz = Limits::kMaxSendWqeBytes;
     out.max_rq_desc_sz = kMaxReceiveWqeBytes;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// For builds without the kernel's headers, which have the layouts of firmware commands.
+// For builds without the kernel headers that have the layouts of firmware commands.
 #include "app/softhca/uverbs/commands.hpp"
 
 #include <cerrno>

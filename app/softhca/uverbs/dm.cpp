@@ -46,7 +46,7 @@ Errno free_dm(Context& context, const IoctlAttributes& attributes) {
     return context.objects.destroy<Dm>(handle.value_or(0), *context.device);
 }
 
-/// A region's addresses count from its own start.
+/// Addresses in a region start at its beginning.
 Errno reg_dm_mr(Context& context, const IoctlAttributes& attributes) {
     constexpr uint64_t kKnownAccess = IB_UVERBS_ACCESS_LOCAL_WRITE | IB_UVERBS_ACCESS_REMOTE_WRITE |
                                       IB_UVERBS_ACCESS_REMOTE_READ |

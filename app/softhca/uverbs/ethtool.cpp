@@ -21,7 +21,7 @@ template <class T> T* checked(void* command, bool write) {
     return is_mapped(command, sizeof(T), write) ? static_cast<T*>(command) : nullptr;
 }
 
-/// The link mode bit of a speed, as far as the 32 bits of the old interface have one.
+/// The link mode bit of a speed, if the 32 bits of the old interface have one.
 uint32_t legacy_mode(uint32_t mbps) {
     switch (mbps) {
     case 1000: return SUPPORTED_1000baseKX_Full;
@@ -64,7 +64,7 @@ int get_link_settings(const Port& port, ethtool_link_settings& out) {
     const int8_t asked = out.link_mode_masks_nwords;
     out = {};
     out.cmd = ETHTOOL_GLINKSETTINGS;
-    if (asked != kWords) { // the handshake of this command: say how many words there are
+    if (asked != kWords) { // the handshake of this command: return the number of words
         out.link_mode_masks_nwords = -kWords;
         return 0;
     }
@@ -75,7 +75,7 @@ int get_link_settings(const Port& port, ethtool_link_settings& out) {
     };
     if (!is_mapped(masks, kMaskBytes, true)) return EFAULT;
     std::memset(masks, 0, kMaskBytes);
-    // A port does what is slower than itself, too.
+    // A port also supports lower speeds.
     for (const LinkMode& mode : kLinkModes)
         for (int mask = 0; mask < 2 && mode.mbps <= port.config.speed_mbps; mask++)
             set(mask, mode.bit);

@@ -28,7 +28,8 @@ uint32_t fec_bit(core::Fec fec) {
     return 0;
 }
 
-/// Holds the number that was set, for programs to come, too. Beside the device files, unseen.
+/// The file with the setting, for later programs, too. Next to the device files, but not visible
+/// there.
 std::string file_of(const Port& port, const char* setting) {
     return fmt::format("{}/{}-{}", runtime_folder(), setting, port.config.netdev);
 }
@@ -51,7 +52,7 @@ core::Fec fec_of(const Port& port, std::optional<core::Fec> set) {
     return set.value_or(core::usual_fec(port.config.speed_mbps));
 }
 
-/// A port trains its link anew when its error correction changes.
+/// A port retrains its link when its error correction changes.
 void toggle_link(Port& port) {
     core::Device* const device = port.device.load();
     if (!device || !port.netdev.is_up()) return;
@@ -96,7 +97,7 @@ int get_pause(const Port& port, ethtool_pauseparam& out) {
 
 int set_pause(Port& port, const ethtool_pauseparam& in) {
     if (in.autoneg) return EINVAL; // as mlx5e: there is nobody to negotiate with
-    // A cable that is full always makes its sender wait.
+    // A full cable always makes its sender wait.
     if (!in.rx_pause != !in.tx_pause) return EOPNOTSUPP;
     const bool on = in.tx_pause != 0;
     set(port, "pause", on);

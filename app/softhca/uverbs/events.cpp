@@ -21,7 +21,7 @@ template <class Record> Record as_record(std::span<const std::byte> bytes) {
     return record;
 }
 
-/// Nothing for events that are not of the port or the device, or that mlx5_ib keeps to itself.
+/// Empty for events that are not of the port or the device, or that mlx5_ib does not pass on.
 std::optional<uint32_t> event_of_port(core::AsyncEvent event) {
     switch (event) {
     case core::AsyncEvent::port_active: return IBV_EVENT_PORT_ACTIVE;

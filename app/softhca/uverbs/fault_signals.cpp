@@ -15,7 +15,7 @@ namespace {
 
 constinit Original<int(int, const struct sigaction*, struct sigaction*)> set_action{"sigaction"};
 
-/// What the program asked for.
+/// The action that the program requested.
 struct Kept {
     int signal;
     struct sigaction action;
@@ -24,7 +24,7 @@ constinit std::array<Kept, 2> kept{Kept{SIGSEGV, {}}, Kept{SIGBUS, {}}};
 constinit std::atomic<pid_t> owner{0}; ///< process; 0: not taken over yet
 constinit std::atomic_flag busy;
 
-/// Of `kept`. A handler may interrupt who has it: signals wait meanwhile.
+/// Protects `kept`. A handler may interrupt the holder: signals are blocked meanwhile.
 class Lock {
   public:
     Lock() {
@@ -51,7 +51,7 @@ Kept* find(int signal) {
     return nullptr;
 }
 
-/// The program's action, which some ask to be called once only.
+/// The program's action, which may be for a single call only.
 struct sigaction take_action(int signal) {
     const Lock lock;
     struct sigaction& action = find(signal)->action;
@@ -60,7 +60,7 @@ struct sigaction take_action(int signal) {
     return taken;
 }
 
-/// As if it had come without us: a fault comes again when the instruction is tried again.
+/// As if the signal had come without this handler: a fault recurs when the instruction is retried.
 void die_of(int signal, bool fault) {
     struct sigaction fallback {};
     fallback.sa_handler = SIG_DFL;
@@ -98,7 +98,7 @@ void take_over() {
     struct sigaction ours {};
     ours.sa_sigaction = on_signal;
     // NODEFER: a handler that is left by a jump does not restore the mask. ONSTACK: as the
-    // program's may want it.
+    // program's own handler may require it.
     ours.sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK;
     for (Kept& one : kept)
         set_action(one.signal, &ours, &one.action);

@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kMaxFd = 1 << 20; // the kernel's default limit (fs.nr_open)
 
-/// One bit per descriptor. Pages of it are only touched near numbers that are in use.
+/// One bit per descriptor. Its pages are only touched near numbers that are in use.
 constinit std::array<std::atomic<uint64_t>, kMaxFd / 64> held{};
 
 struct Table {
@@ -24,7 +24,7 @@ struct Table {
     pid_t owner = getpid();
 };
 
-/// Made on first use and never destroyed: other libraries close descriptors until the very end.
+/// Created on first use and never destroyed: other libraries close descriptors until the very end.
 constinit std::atomic<Table*> current{nullptr};
 
 Table& table() {

@@ -16,17 +16,17 @@ constexpr uint8_t kMaxSpecs = 10;
 constexpr uint32_t kTagBits = 24;
 constexpr core::Number kWire = 0; ///< where rules for what is sent lead to, in place of a TIR
 
-/// What the specs of a rule say, apart from where it goes.
+/// The contents of a rule's specs, apart from its destination.
 struct Rule {
     Match match;
     std::optional<uint32_t> tag;
     bool drop = false;
     bool multicast_only = false;
-    std::vector<Counters*> counters; ///< that it names
+    std::vector<Counters*> counters; ///< named by the rule
     std::vector<FlowAction*> actions;
 };
 
-/// As mlx5_ib sees it: decided by the first spec alone.
+/// As in mlx5_ib: decided by the first spec alone.
 bool is_multicast_only(std::span<const std::byte> first) {
     const InBuffer spec(first.data(), first.size());
     if (spec.as<ib_uverbs_flow_spec_hdr>().type == IBV_FLOW_SPEC_ETH) {
@@ -68,8 +68,8 @@ Errno add_spec(const ObjectTable& objects, std::span<const std::byte> spec, Rule
     }
 }
 
-/// Walks the specs that follow the request. Their sizes must add up to what the request says. With
-/// `ignored` they must be well-formed and say nothing.
+/// Walks the specs after the request. Their sizes must add up to the request's. With `ignored` they
+/// must be well-formed and have no effect.
 Errno read_specs(const ObjectTable& objects, std::span<const std::byte> specs, unsigned count,
                  bool ignored, Rule& rule) {
     for (unsigned i = 0; i < count; i++) {
@@ -103,7 +103,7 @@ core::FlowAttr to_flow(const Rule& rule, core::Number tirn) {
     return flow;
 }
 
-/// The rules of the device that one flow of the program stands for.
+/// The device's rules that implement one flow of the program.
 Errno plan(const ib_uverbs_flow_attr& request, const Rule& rule, core::Number tirn,
            std::vector<core::FlowAttr>& out) {
     switch (request.type) {
@@ -117,8 +117,8 @@ Errno plan(const ib_uverbs_flow_attr& request, const Rule& rule, core::Number ti
         return 0;
     case IBV_FLOW_ATTR_ALL_DEFAULT:
     case IBV_FLOW_ATTR_MC_DEFAULT:
-        // Multicast and unicast are rules apart: so two programs, one with all, one with multicast
-        // only, both get the multicast packets.
+        // Multicast and unicast are separate rules, so that two programs, one with all, one with
+        // multicast only, both get the multicast packets.
         for (const uint8_t group : {1, 0}) {
             if (!group && request.type == IBV_FLOW_ATTR_MC_DEFAULT) break;
             Rule leftover;
@@ -147,7 +147,7 @@ Errno check(const ib_uverbs_create_flow& request) {
     return flow.flags && takes_the_rest ? EINVAL : 0;
 }
 
-/// What the specs say becomes rules of the device, which `flow` owns from then on.
+/// Turns the specs into rules of the device, which `flow` owns from then on.
 Errno install(Context& context, const WriteCommand& command, const Rule& rule, const Qp& qp,
               Flow& flow) {
     const auto request = command.in.as<ib_uverbs_create_flow>().flow_attr;

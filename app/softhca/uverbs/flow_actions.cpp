@@ -16,7 +16,7 @@ using core::Limits;
 constexpr uint64_t kReceive = MLX5_IB_UAPI_FLOW_TABLE_TYPE_NIC_RX;
 constexpr uint64_t kTransmit = MLX5_IB_UAPI_FLOW_TABLE_TYPE_NIC_TX;
 
-/// As mlx5_ib knows them; the device has tables of the first two only.
+/// Table types known to mlx5_ib; the device has tables of the first two only.
 Errno check_table_type(std::optional<uint64_t> type) {
     if (!type || *type > MLX5_IB_UAPI_FLOW_TABLE_TYPE_RDMA_TX) return EINVAL;
     return *type == kReceive || *type == kTransmit ? 0 : EOPNOTSUPP;
@@ -50,7 +50,7 @@ Errno create_packet_reformat(Context& context, const IoctlAttributes& attributes
     if (!type || *type > MLX5_IB_UAPI_FLOW_TABLE_TYPE_RDMA_TX) return EINVAL;
     auto action = std::make_unique<FlowAction>();
     core::ReformatKind kind{};
-    // Tunnels are put on what is sent and taken off what is received.
+    // Tunnels are added to sent packets and removed from received ones.
     switch (attributes.number(MLX5_IB_ATTR_CREATE_PACKET_REFORMAT_TYPE).value_or(~uint64_t{0})) {
     case MLX5_IB_UAPI_FLOW_ACTION_PACKET_REFORMAT_TYPE_L2_TUNNEL_TO_L2:
         if (*type != kReceive) return EOPNOTSUPP;

@@ -26,7 +26,7 @@ bool is_multicast_only(const core::LayerKey& value, const core::LayerKey& mask) 
            (is_class_d(value.dst_ip[kIpv4]) && is_class_d(mask.dst_ip[kIpv4]));
 }
 
-/// The kind of tables that a matcher is for: by either of two attributes, not both.
+/// The kind of tables that a matcher is for: given by one of two attributes, not both.
 Errno read_table_type(const IoctlAttributes& attributes, FlowMatcher& matcher) {
     const auto type = attributes.number(MLX5_IB_ATTR_FLOW_MATCHER_FT_TYPE);
     const auto flags = attributes.number(MLX5_IB_ATTR_FLOW_MATCHER_FLOW_FLAGS);
@@ -42,7 +42,7 @@ Errno read_table_type(const IoctlAttributes& attributes, FlowMatcher& matcher) {
     return 0;
 }
 
-/// An object that a command made: a TIR, or a flow table.
+/// An object created by a command: a TIR, or a flow table.
 Errno read_devx_destination(const Context& context, uint64_t handle, core::FlowAttr& flow) {
     const auto* const object = context.objects.find<DevxObject>(handle);
     if (!object) return context.objects.absence(handle);
@@ -56,7 +56,8 @@ Errno read_devx_destination(const Context& context, uint64_t handle, core::FlowA
     }
 }
 
-/// Where the flow's packets go: a QP, what a command made, the wire, or nowhere.
+/// The destination of the flow's packets: a QP, an object created by a command, the wire, or
+/// nowhere.
 Errno read_destination(Context& context, const IoctlAttributes& attributes, core::FlowAttr& flow) {
     const auto qp_handle = attributes.number(MLX5_IB_ATTR_CREATE_FLOW_DEST_QP);
     const uint64_t flags = attributes.number(MLX5_IB_ATTR_CREATE_FLOW_FLAGS).value_or(0);
@@ -76,7 +77,7 @@ Errno read_destination(Context& context, const IoctlAttributes& attributes, core
     return 0;
 }
 
-/// One counter that a command made, or one of a bulk by its offset.
+/// One counter created by a command, or one of a bulk by its offset.
 Errno read_counter(const Context& context, const IoctlAttributes& attributes,
                    core::FlowAttr& flow) {
     constexpr uint16_t kOffset = MLX5_IB_ATTR_CREATE_FLOW_ARR_COUNTERS_DEVX_OFFSET;
@@ -94,7 +95,7 @@ Errno read_counter(const Context& context, const IoctlAttributes& attributes,
     return 0;
 }
 
-/// What happens to the packets on the way there.
+/// What is done to the packets on the way there.
 Errno read_actions(const Context& context, const IoctlAttributes& attributes, Flow& object,
                    core::FlowAttr& flow) {
     const InBuffer handles = attributes.in(MLX5_IB_ATTR_CREATE_FLOW_ARR_FLOW_ACTIONS);
@@ -139,7 +140,7 @@ Errno create_flow_matcher(Context& context, const IoctlAttributes& attributes) {
     if (const Errno error = read_table_type(attributes, *matcher)) return error;
     matcher->flow_type = attributes.enum_element(MLX5_IB_ATTR_FLOW_MATCHER_FLOW_TYPE);
     matcher->priority = attributes.in(MLX5_IB_ATTR_FLOW_MATCHER_FLOW_TYPE).as<uint16_t>();
-    // Whether the device can match this is found out when it gets the first flow.
+    // Whether the device can match this is determined with the first flow.
     matcher->mask.assign(mask.bytes().begin(), mask.bytes().end());
     attributes.set_handle(MLX5_IB_ATTR_FLOW_MATCHER_CREATE_HANDLE,
                           context.objects.add(std::move(matcher)));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// ibv_flow_spec_* to flow keys.
+// Translates ibv_flow_spec_* to flow keys.
 #include "app/softhca/uverbs/flow_match.hpp"
 
 #include <algorithm>
@@ -11,10 +11,10 @@
 namespace softhca::uverbs {
 namespace {
 
-/// Value and mask of one spec, as long as this front knows them.
+/// Value and mask of one spec, up to the length that this front knows.
 template <class Filter> struct Filters { Filter value{}, mask{}; };
 
-/// Both halves of the spec after its header. Shorter ones are of older programs; in longer ones
+/// Both halves of the spec after its header. Shorter ones are from older programs; in longer ones
 /// the rest must be zero.
 template <class Filter> Errno split(std::span<const std::byte> spec, Filters<Filter>& out) {
     const auto body = spec.subspan(sizeof(ib_uverbs_flow_spec_hdr));
@@ -33,7 +33,7 @@ template <class T> net::Be<T> big_endian(T raw) {
     return field;
 }
 
-/// The headers that a spec is about, in value and mask.
+/// The headers that a spec refers to, in value and mask.
 struct Layer {
     core::LayerKey& value;
     core::LayerKey& mask;
@@ -52,13 +52,13 @@ Errno set_protocol(uint8_t value, uint8_t mask, Layer layer) {
     return 0;
 }
 
-/// Whether a rule may ask for this EtherType and for an IP header, too: MPLS may carry one.
+/// Whether a rule may match both this EtherType and an IP header: MPLS may carry one.
 bool types_agree(uint16_t asked, uint16_t mask, uint16_t of_version) {
     return mask == 0xffff &&
            (asked == of_version || asked == ETH_P_MPLS_UC || asked == ETH_P_MPLS_MC);
 }
 
-/// A rule names one IP version at most, and an EtherType that goes with it.
+/// A rule names at most one IP version, and a matching EtherType.
 Errno set_version(uint8_t version, uint16_t ether_type, Layer layer) {
     if (layer.mask.ip_version && layer.value.ip_version != version) return EINVAL;
     if (layer.mask.ether_type &&
@@ -84,7 +84,7 @@ Errno add_ethernet(std::span<const std::byte> spec, Layer layer) {
     std::copy_n(f.mask.src_mac, 6, layer.mask.src_mac.begin());
     layer.value.ether_type = ether_type;
     layer.mask.ether_type = type_mask;
-    if (f.mask.vlan_tag) { // then the packet must have an 802.1Q tag at all
+    if (f.mask.vlan_tag) { // then the packet must have an 802.1Q tag
         layer.value.cvlan = layer.mask.cvlan = 1;
         layer.value.vlan_tci = big_endian(f.value.vlan_tag);
         layer.mask.vlan_tci = big_endian(f.mask.vlan_tag);
@@ -172,7 +172,7 @@ Errno add_esp(std::span<const std::byte> spec, Match& match) {
     return 0;
 }
 
-/// The spec before it says which label stack is meant.
+/// The preceding spec determines which label stack is meant.
 Errno add_mpls(std::span<const std::byte> spec, uint32_t type, Match& match) {
     Filters<ib_uverbs_flow_mpls_filter> f;
     if (const Errno error = split(spec, f)) return error;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The functions of the C library that this library stands in for when it is preloaded. Each looks
-// whether the call is about one of our devices; all others go on to the original unchanged.
+// The functions of the C library that this library replaces when it is preloaded. Each checks
+// whether the call concerns one of our devices; all others go on to the original unchanged.
 //
 // They may be called before this library's constructors have run, in signal handlers, after fork(2)
-// and while the program exits: what decides "not ours" uses no lock, no allocation and no object
+// and while the program exits: the check for "not ours" uses no lock, no allocation and no object
 // that is ever destroyed.
 
 // The plain and the 64-bit names are one function on LP64, but both must be defined here.
@@ -77,14 +77,14 @@ __attribute__((constructor)) void prepare() {
             original::dup, original::dup2, original::dup3, original::fcntl);
 }
 
-/// The third argument of open(2), which is there only when a file may be made.
+/// The third argument of open(2), which is only passed when a file may be created.
 mode_t mode_argument(int flags, va_list arguments) {
     const bool given = flags & O_CREAT || (flags & O_TMPFILE) == O_TMPFILE;
     return given ? va_arg(arguments, mode_t) : 0;
 }
 
-/// Brings a device file up to date if it is one that changes. By its descriptor, for relative names
-/// may lead there, too.
+/// Updates a device file if it is one that changes. By descriptor, as relative names may lead
+/// there, too.
 void freshen(const RedirectedPath& path, int fd) {
     const bool relative = path.get() && path.get()[0] != '/';
     if (fd >= 0 && (path.redirected() || (relative && tree_is_in_use()))) refresh_live_file(fd);
@@ -107,7 +107,7 @@ int opened(const RedirectedPath& path, int fd) {
     return fail_with(error ? error : EMFILE);
 }
 
-/// A device node that is not to be opened is not accessible either.
+/// A device node that must not be opened is not accessible either.
 int access_of(const RedirectedPath& path, int result) {
     if (path.uverbs() < 0 || result != 0) return result;
     Runtime* runtime = Runtime::get();
@@ -116,7 +116,7 @@ int access_of(const RedirectedPath& path, int result) {
     return injected ? fail_with(injected) : result;
 }
 
-/// Makes what stat(2) found the character device `uverbs` (negative: it is none).
+/// Makes a stat(2) result that of the character device `uverbs` (negative: it is none).
 int numbered(int uverbs, int result, struct stat* out) {
     if (uverbs < 0 || result != 0) return result;
     out->st_rdev = uverbs_device(static_cast<size_t>(uverbs));
@@ -137,7 +137,7 @@ int stat_path(const char* name, struct stat* out) {
 
 int lstat_path(const char* name, struct stat* out) {
     const RedirectedPath path(name);
-    // The nodes are links here, which a kernel does not have.
+    // The nodes are links here, unlike in a kernel.
     if (path.uverbs() < 0) return original::lstat(path.get(), out);
     return numbered(path.uverbs(), original::stat(path.get(), out), out);
 }
@@ -154,7 +154,7 @@ int stat_path_at(int folder, const char* name, struct stat* out, int flags) {
                     original::fstatat(folder, path.get(), out, flags), out);
 }
 
-/// After dup(2) and its kind.
+/// After dup(2) and similar calls.
 int duplicated(int from, int to) {
     if (to < 0 || from == to || fd_table::duplicated(from, to)) return to;
     original::close(to);
@@ -223,7 +223,7 @@ SOFTHCA_EXPORT int openat64(int folder, const char* path, int flags, ...) {
     return open_path_at(folder, path, flags | O_LARGEFILE, mode);
 }
 
-// What calls with a constant set of flags become with _FORTIFY_SOURCE.
+// With _FORTIFY_SOURCE, calls with constant flags become these.
 SOFTHCA_EXPORT int __open_2(const char* path, int flags) { return open_path(path, flags, 0); }
 SOFTHCA_EXPORT int __open64_2(const char* path, int flags) {
     return open_path(path, flags | O_LARGEFILE, 0);
@@ -271,7 +271,7 @@ SOFTHCA_EXPORT int fstat(int fd, struct stat* out) noexcept { return stat_fd(fd,
 SOFTHCA_EXPORT int fstat64(int fd, struct stat64* out) noexcept {
     return stat_fd(fd, reinterpret_cast<struct stat*>(out));
 }
-// What fstat(2) was before glibc 2.33, and is to clang's ThreadSanitizer.
+// The form of fstat(2) before glibc 2.33, and the one that clang's ThreadSanitizer uses.
 SOFTHCA_EXPORT int __fxstat(int, int fd, struct stat* out) noexcept { return stat_fd(fd, out); }
 SOFTHCA_EXPORT int __fxstat64(int, int fd, struct stat64* out) noexcept {
     return stat_fd(fd, reinterpret_cast<struct stat*>(out));

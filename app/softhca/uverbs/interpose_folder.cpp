@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// More of what interpose.cpp does, for what shells and ls(1) do besides: the working folder among
-// the device files, extended attributes, and functions that look at files from within the C
-// library, where interposed ones are not called.
+// Continues interpose.cpp, for what shells and ls(1) also do: the working folder among the device
+// files, extended attributes, and functions that access files from within the C library, where
+// interposed ones are not called.
 #undef _FILE_OFFSET_BITS
 #undef _FORTIFY_SOURCE
 
@@ -38,7 +38,7 @@ __attribute__((constructor)) void prepare() {
             original::lgetxattr, original::listxattr, original::llistxattr);
 }
 
-/// As getcwd(3): room for at least `size` bytes where the caller brings none.
+/// As getcwd(3): room for at least `size` bytes where the caller passes no buffer.
 char* give_out(const char* path, char* out, size_t size) {
     const size_t length = std::strlen(path) + 1;
     if (!out && size == 0) size = length;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// sigaction(2) and its elders, for the two signals that device threads need (see
+// sigaction(2) and its predecessors, for the two signals that device threads need (see
 // fault_signals.hpp).
 #include "app/softhca/uverbs/fault_signals.hpp"
 #include "app/softhca/uverbs/original.hpp"

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// More of what interpose.cpp does: sockets of the kernel's RDMA netlink family. What is asked there
-// is answered here, whether the machine's kernel has this family or not.
+// Continues interpose.cpp: sockets of the kernel's RDMA netlink family. Requests on them are
+// answered here, whether the machine's kernel has this family or not.
 //
-// Waiting and reading (poll, read …) need no help; sendmmsg and the write family are not used on
-// netlink sockets by any program that we know.
+// Waiting and reading (poll, read …) need no help; no program that we know of uses sendmmsg or the
+// write family on netlink sockets.
 #undef _FORTIFY_SOURCE
 
 #include "app/softhca/uverbs/fd_table.hpp"

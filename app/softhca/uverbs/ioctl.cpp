@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The methods of the ioctl ABI that this front answers itself. To all others it says
+// The methods of the ioctl ABI that this front answers itself. For all others it returns
 // EPROTONOSUPPORT; libibverbs then sends the command of the classic ABI, wrapped into INVOKE_WRITE.
 #include "app/softhca/uverbs/commands.hpp"
 
@@ -48,7 +48,7 @@ Errno open_context(Context& context, const IoctlAttributes& attributes) {
     return 0;
 }
 
-/// For who imports the context from its descriptor.
+/// For a program that imports the context from its descriptor.
 Errno query_context(Context& context, const IoctlAttributes& attributes) {
     attributes.out(UVERBS_ATTR_QUERY_CONTEXT_NUM_COMP_VECTORS).put(kCompletionVectors);
     attributes.out(UVERBS_ATTR_QUERY_CONTEXT_CORE_SUPPORT).put(kCoreSupport);
@@ -66,15 +66,15 @@ Errno query_port_method(Context& context, const IoctlAttributes& attributes) {
     return 0;
 }
 
-/// Of the vport and its switch: mlx5_ib knows it where a switch is on (switchdev) only, and says
-/// nothing elsewhere.
+/// About the vport and its switch: mlx5_ib knows it only where a switch is enabled (switchdev), and
+/// reports nothing elsewhere.
 Errno query_switch_port(Context&, const IoctlAttributes& attributes) {
     if (attributes.number(MLX5_IB_ATTR_QUERY_PORT_PORT_NUM) != 1u) return EINVAL;
     attributes.out(MLX5_IB_ATTR_QUERY_PORT).put(mlx5_ib_uapi_query_port{});
     return 0;
 }
 
-/// The port has no GIDs (no RoCE); what is checked is how the program asks.
+/// The port has no GIDs (no RoCE); only the program's arguments are checked.
 Errno query_gid_table(Context&, const IoctlAttributes& attributes) {
     const uint64_t entry = attributes.number(UVERBS_ATTR_QUERY_GID_TABLE_ENTRY_SIZE).value_or(0);
     const size_t room = attributes.out(UVERBS_ATTR_QUERY_GID_TABLE_RESP_ENTRIES).size();
@@ -165,7 +165,7 @@ static_assert(std::all_of(kMethods.begin(), kMethods.end(), [](const Method& met
 } // namespace
 
 Errno run_method(Context& context, const IoctlAttributes& attributes) {
-    // A kernel has none of DevX for a device without.
+    // A kernel has no DevX methods for a device without DevX.
     const bool has_devx = context.port.config.devx.value_or(true);
     for (const std::span<const Method> methods :
          {std::span<const Method>(kMethods),

@@ -24,7 +24,7 @@ struct LiveFile {
     std::string name;
 };
 
-/// Takes `folder` and a slash off; false if `path` is not below it.
+/// Strips `folder` and a slash; false if `path` is not below it.
 bool enter(std::string_view& path, const std::string& folder) {
     if (!path.starts_with(folder) || path.substr(folder.size(), 1) != "/") return false;
     path.remove_prefix(folder.size() + 1);

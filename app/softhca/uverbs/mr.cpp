@@ -29,7 +29,7 @@ Errno dealloc_pd(Context& context, const WriteCommand& command) {
 
 Errno reg_mr(Context& context, const WriteCommand& command) {
     const auto request = command.in.as<ib_uverbs_reg_mr>();
-    // Memory windows and zero-based addresses mean nothing here, and are let through by mlx5_ib.
+    // Memory windows and zero-based addresses have no effect here, and mlx5_ib accepts them.
     constexpr uint32_t kKnownAccess =
         IB_UVERBS_ACCESS_LOCAL_WRITE | IB_UVERBS_ACCESS_REMOTE_WRITE |
         IB_UVERBS_ACCESS_REMOTE_READ | IB_UVERBS_ACCESS_REMOTE_ATOMIC | IB_UVERBS_ACCESS_MW_BIND |

@@ -73,7 +73,7 @@ uint16_t Netdev::mtu() {
 }
 
 bool Netdev::is_up() {
-    // A TAP that is down does not stop the port: only requests of this program do (see follow()).
+    // A TAP that is down does not stop the port: only this program's requests do (see follow()).
     if (is_tap()) return true;
     const std::lock_guard lock(mutex_);
     return state().flags & IFF_UP;
@@ -102,7 +102,7 @@ int Netdev::set_flags(int flags) {
     now.flags = static_cast<uint16_t>((now.flags & ~kSettableFlags) | (flags & kSettableFlags));
     write_line(folder_ + "/flags", fmt::format("{:#x}", now.flags));
     const bool up = now.flags & IFF_UP;
-    // As mlx5_core does it: a netdev that goes down takes the port's link down.
+    // As in mlx5_core: a netdev that goes down takes the port's link down.
     core::Device* device = port_.device.load();
     if (device && up != was_up) device->set_link(up);
     return 0;
@@ -148,7 +148,7 @@ std::optional<int> Netdev::ioctl(unsigned long request, ifreq& ifr) {
 
 void Netdev::follow(unsigned long request, const ifreq& ifr) {
     const std::lock_guard lock(mutex_);
-    // The port's own limit follows the TAP also when somebody else changed it.
+    // The port's own limit follows the TAP even when another process changed it.
     if ((request == SIOCSIFMTU || request == SIOCGIFMTU) && ifr.ifr_mtu >= kMinMtu &&
         ifr.ifr_mtu <= kMaxMtu && ifr.ifr_mtu != state().mtu)
         save_mtu(static_cast<uint16_t>(ifr.ifr_mtu));

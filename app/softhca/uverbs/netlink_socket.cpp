@@ -18,13 +18,13 @@ namespace {
 
 constexpr size_t kMaxRequest = 212992 - 32; // net.core.wmem_default, less what a kernel keeps
 
-/// Copies an address out as getsockname(2) does: cut to the room that is there.
+/// Returns an address as getsockname(2) does: truncated to the available room.
 void give_name(const sockaddr_nl& name, sockaddr* out, socklen_t* length) {
     std::memcpy(out, &name, std::min<size_t>(*length, sizeof name));
     *length = sizeof name;
 }
 
-/// The number of a socket that asks for none: the process's, if that is free, else a negative one.
+/// The number of a socket that requests none: the process's, if that is free, else a negative one.
 uint32_t next_port() {
     static std::atomic<uint32_t> sockets{0};
     constexpr uint32_t kFirstNegative = ~uint32_t{4096};
@@ -85,7 +85,7 @@ Errno NetlinkSocket::bind(const sockaddr* address, socklen_t length) {
     const std::lock_guard lock(mutex_);
     if (client_.port && wanted.nl_pid != client_.port) return EINVAL;
     client_.port = wanted.nl_pid;
-    bind_automatically(); // groups get nothing: no device comes or goes
+    bind_automatically(); // no messages to groups: no device comes or goes
     return 0;
 }
 
@@ -142,7 +142,7 @@ void NetlinkSocket::go_on(int fd) {
 }
 
 void NetlinkSocket::post(int fd) {
-    // The system call itself, for sending on this descriptor means asking.
+    // The system call itself, as sending on this descriptor means a request.
     while (!answers_.empty()) {
         const std::string& next = answers_.front();
         const long sent = syscall(SYS_sendto, fd, next.data(), next.size(),

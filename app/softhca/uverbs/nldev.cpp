@@ -32,7 +32,7 @@ struct Call {
 
     [[nodiscard]] unsigned command() const { return RDMA_NL_GET_OP(request.header.nlmsg_type); }
     [[nodiscard]] bool dumps() const { return request.header.nlmsg_flags & NLM_F_DUMP; }
-    /// Null: there is none of that index, or none is given.
+    /// Null: no port has that index, or none is given.
     [[nodiscard]] Port* port() const {
         if (!request.has(RDMA_NLDEV_ATTR_DEV_INDEX)) return nullptr;
         return runtime.port(request.number(RDMA_NLDEV_ATTR_DEV_INDEX));
@@ -43,7 +43,7 @@ struct Call {
                 static_cast<uint16_t>(dumps() ? NLM_F_MULTI : 0)};
     }
     void answer(const NldevMessage& message) const { answers.push_back(message.bytes()); }
-    /// tell(port) for the device that is asked for, or for all in a dump.
+    /// Calls tell(port) for the requested device, or for all in a dump.
     template <class Tell> [[nodiscard]] Refusal for_devices(Tell tell) const {
         if (!dumps() && !port()) return {EINVAL};
         for (const auto& each : runtime.ports())
@@ -78,7 +78,7 @@ void put_device(NldevMessage& message, const Port& port) {
     message.u64(RDMA_NLDEV_ATTR_SYS_IMAGE_GUID, guid);
     message.u8(RDMA_NLDEV_ATTR_DEV_NODE_TYPE, IBV_NODE_CA);
     message.u8(RDMA_NLDEV_ATTR_DEV_DIM, 1); // as mlx5_ib has it
-    // No protocol: a port with RAW_PACKET QPs only has none of those that the kernel names.
+    // No protocol: a port with only RAW_PACKET QPs has none of those that the kernel names.
 }
 
 Refusal get_device(const Call& call) {
@@ -107,7 +107,7 @@ Refusal get_port(const Call& call) {
     if (!port) return {EINVAL};
     if (!call.dumps() && !call.request.has_number(RDMA_NLDEV_ATTR_PORT_INDEX, kPort))
         return {EINVAL};
-    // The kernel names the one answer after the other command.
+    // The kernel gives the single answer the name of the other command.
     NldevMessage message =
         call.message(call.dumps() ? RDMA_NLDEV_CMD_PORT_GET : RDMA_NLDEV_CMD_GET);
     put_port(message, *port, view_port(take_census(call.runtime), *port));
@@ -115,8 +115,8 @@ Refusal get_port(const Call& call) {
     return {};
 }
 
-/// The number under which the kernel knows the device node, in its encoding of 64 bits
-/// (huge_encode_dev), from the file where libibverbs would find it otherwise.
+/// The number by which the kernel knows the device node, in its 64-bit encoding (huge_encode_dev),
+/// from the file where libibverbs would otherwise find it.
 uint64_t chardev_number(const Call& call, const Port& port) {
     const std::string file = fmt::format("{}{}/infiniband_verbs/uverbs{}/dev",
                                          tree_root(call.runtime.config().runtime_dir),
@@ -238,7 +238,7 @@ Refusal get_port_counters(const Call& call) {
     return {};
 }
 
-/// Which counters there are. None of them is optional.
+/// The names of the counters. None of them is optional.
 Refusal get_counter_names(const Call& call) {
     const Port* port = call.port();
     if (!port || !call.request.has_number(RDMA_NLDEV_ATTR_PORT_INDEX, kPort)) return {EINVAL};
@@ -329,7 +329,7 @@ const Handler* find_handler(uint16_t type) {
     return nullptr;
 }
 
-/// The end of a dump, which also tells how it ended.
+/// The end of a dump, which also reports its result.
 void put_done(const Call& call, int error) {
     NldevMessage message(call.request.header, call.client.port, NLMSG_DONE, NLM_F_MULTI);
     const int status = -error;
@@ -350,7 +350,7 @@ void answer_one(Runtime& runtime, const nlmsghdr& header, const NldevClient& cli
             refusal = {EPERM};
         else {
             refusal = request.parse(handler->strict);
-            // Most commands make one error of all faults.
+            // Most commands return the same error for all faults.
             if (refusal.error && handler->run != get_system) refusal.error = EINVAL;
             if (!refusal.error) refusal = handler->run(call);
             if (call.dumps()) return put_done(call, refusal.error);
@@ -364,7 +364,7 @@ void answer_one(Runtime& runtime, const nlmsghdr& header, const NldevClient& cli
 } // namespace
 
 Messages answer_nldev(Runtime& runtime, std::string_view requests, const NldevClient& client) {
-    // Copied one by one, for what a program sends need not be aligned.
+    // Copied one by one, as a program's messages need not be aligned.
     Messages answers;
     while (requests.size() >= sizeof(nlmsghdr)) {
         nlmsghdr header;

@@ -10,7 +10,7 @@ namespace {
 
 enum class Kind : uint8_t { any, u8, u32, string };
 
-/// Of the attributes that requests are read for.
+/// For the attributes that are read from requests.
 Kind kind_of(uint16_t type) {
     switch (type) {
     case kAttrDriverDetails: return Kind::u8;
@@ -32,7 +32,7 @@ Kind kind_of(uint16_t type) {
     }
 }
 
-/// Null if the attribute is as it should be.
+/// Null if the attribute is valid.
 const char* fault_of(const nlattr& attribute, bool strict, int& error) {
     constexpr size_t kLongestText = 64;
     const size_t length = mnl_attr_get_payload_len(&attribute);
@@ -97,7 +97,7 @@ void NldevMessage::append(const void* data, size_t length) {
 std::string acknowledgement(const nlmsghdr& request, uint32_t port, const Refusal& refusal,
                             bool capped, bool extended) {
     const nlmsgerr head{.error = -refusal.error, .msg = request};
-    // The request comes along with its content if it was refused.
+    // The request is included with its content if it was refused.
     const bool whole = refusal.error && !capped;
     std::string bytes(reinterpret_cast<const char*>(&head), sizeof head);
     if (whole)

@@ -27,7 +27,7 @@ void for_each_context(const Census& census, const std::string& device, Visit vis
 }
 
 /// A row for each entry of that list in all contexts. fill(message, entry, context's number) adds
-/// what is peculiar to its kind.
+/// what is specific to its kind.
 template <class Entry, class Fill>
 Rows rows_of(const Census& census, const std::string& device,
              std::vector<Entry> ContextEntry::*list, Fill fill) {

@@ -55,7 +55,7 @@ Errno IndirectionTable::take_down(core::Device& device) {
 }
 
 Errno Qp::take_down(core::Device& device) {
-    // The TIR first: it is what flows use, and only it can be busy.
+    // The TIR first: flows use it, and only it can be busy.
     if (tirn)
         if (const Errno error = errno_of(device.destroy_tir(tirn))) return error;
     tirn = 0;
@@ -95,8 +95,8 @@ Errno Flow::take_down(core::Device& device) {
 }
 
 void ObjectTable::destroy_all(core::Device& device) {
-    // The youngest first, for objects use older ones; except that rules and tables of DevX can be
-    // led to younger ones: as long as something goes, what was busy is tried again.
+    // The youngest first, as objects use older ones. But rules and tables of DevX can lead to
+    // younger ones: as long as something is destroyed, busy objects are tried again.
     size_t before = 0;
     do {
         before = objects_.size();

@@ -21,7 +21,7 @@ constinit char root[PATH_MAX] = "";
 constinit size_t root_length = 0;
 constinit std::atomic<bool> tree_in_use{false};
 
-/// Copies `from` without doubled slashes. Returns false when it does not fit.
+/// Copies `from` without repeated slashes. Returns false when it does not fit.
 bool copy_clean(const char* from, char* to, size_t room) {
     size_t length = 0;
     for (; *from; from++) {
@@ -50,8 +50,8 @@ Claim claim(std::string_view path) {
     for (std::string_view folder : {"/sys/class/infiniband", "/sys/class/infiniband_mad",
                                     "/sys/class/infiniband_verbs", "/dev/infiniband"})
         if (within(path, folder)) return Claim::whole;
-    // A list of all PCI devices shows these only: programs that probe what they find there should
-    // not take the machine's own network card.
+    // A list of all PCI devices shows only these: programs that probe what they find there must not
+    // take the machine's own network card.
     constexpr std::string_view kPciDevices = "/sys/bus/pci/devices";
     if (path == kPciDevices || path == "/sys/bus/pci/devices/") return Claim::whole;
     if (within(path, kPciDevices)) return Claim::device;

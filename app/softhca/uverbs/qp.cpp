@@ -23,7 +23,7 @@ using core::QueueState;
 constexpr uint32_t kNoBfreg =
     1u << 31; // MLX5_IB_INVALID_BFREG: doorbell pages are the program's own
 
-/// For who wonders why: libibverbs shows no more than the errno.
+/// For users who wonder why: libibverbs shows only the errno.
 void tell_of_other_types(const Context& context, uint32_t type) {
     static std::atomic_flag told;
     if (told.test_and_set()) return;
@@ -40,11 +40,11 @@ void tell_of_other_types(const Context& context, uint32_t type) {
 
 Errno check_flags(const Context& context, const ib_uverbs_ex_create_qp& request,
                   const mlx5_ib_create_qp& driver) {
-    // As in mlx5_ib, its own multicast is kept from a QP whether it asks for that or not.
+    // As in mlx5_ib, a QP never receives its own multicast, whether it requests that or not.
     constexpr uint32_t kKnownFlags =
         IB_UVERBS_QP_CREATE_BLOCK_MULTICAST_LOOPBACK | IB_UVERBS_QP_CREATE_SCATTER_FCS |
         IB_UVERBS_QP_CREATE_CVLAN_STRIPPING | IB_UVERBS_QP_CREATE_PCI_WRITE_END_PADDING;
-    // Scatter to CQE is a wish that libmlx5 always has; it means nothing to Ethernet queues.
+    // libmlx5 always requests scatter to CQE; it has no effect on Ethernet queues.
     constexpr uint32_t kKnownDriverFlags =
         MLX5_QP_FLAG_SCATTER_CQE | MLX5_QP_FLAG_ALLOW_SCATTER_CQE | MLX5_QP_FLAG_BFREG_INDEX |
         MLX5_QP_FLAG_UAR_PAGE_INDEX | MLX5_QP_FLAG_TIR_ALLOW_SELF_LB_UC |
@@ -59,7 +59,7 @@ Errno check_flags(const Context& context, const ib_uverbs_ex_create_qp& request,
     return 0;
 }
 
-/// Of the UAR by which an SQ is rung; null: we do not know it.
+/// The UAR by which an SQ is rung; null: unknown.
 std::shared_ptr<core::SendRegisters> registers_of(const Context& context, uint32_t uar) {
     const auto found = context.send_registers.find(uar);
     return found != context.send_registers.end() ? found->second.lock() : nullptr;
@@ -133,7 +133,7 @@ Errno add_rq(Context& context, const ib_uverbs_ex_create_qp& request,
     return add_tir(context, direct, driver.flags, qp);
 }
 
-/// What commands know the QP's parts by.
+/// The numbers by which commands refer to the QP's parts.
 void tell_numbers(Context& context, Qp& qp, mlx5_ib_create_qp_resp& out) {
     if (qp.sqn) {
         qp.tisn = context.devx->make_tis();
@@ -148,10 +148,10 @@ void tell_numbers(Context& context, Qp& qp, mlx5_ib_create_qp_resp& out) {
     }
 }
 
-/// Creates the QP and fills what both forms of the command answer.
+/// Creates the QP and fills in what both forms of the command answer.
 Errno make_qp(Context& context, const ib_uverbs_ex_create_qp& request, const WriteCommand& command,
               ib_uverbs_create_qp_resp& out) {
-    // That there are no others anybody may hear.
+    // Anyone may learn that there are no others.
     if (request.qp_type == IB_UVERBS_QPT_RAW_PACKET)
         if (const Errno error = may_use_raw_packets()) return error;
     if (command.driver_in.size() < offsetof(mlx5_ib_create_qp, ece_options)) return EINVAL;
@@ -192,7 +192,7 @@ Errno make_qp(Context& context, const ib_uverbs_ex_create_qp& request, const Wri
     return 0;
 }
 
-/// Which state may follow which, for RAW_PACKET QPs (ib_modify_qp_is_ok and mlx5_ib).
+/// Valid state transitions of RAW_PACKET QPs (ib_modify_qp_is_ok and mlx5_ib).
 bool may_follow(uint8_t from, uint8_t to) {
     if (to == IBV_QPS_RESET) return true;
     if (to == IBV_QPS_ERR) return from != IBV_QPS_RESET;
@@ -205,7 +205,7 @@ bool may_follow(uint8_t from, uint8_t to) {
     }
 }
 
-/// Attributes that a transition needs, and those that it allows besides.
+/// Attributes that a transition requires, and those that it also allows.
 bool attributes_fit(uint8_t from, uint8_t to, uint32_t mask) {
     const uint32_t rest = mask & ~uint32_t{IBV_QP_STATE | IBV_QP_CUR_STATE};
     if (from == IBV_QPS_RESET && to == IBV_QPS_INIT) return rest == IBV_QP_PORT;
@@ -330,7 +330,7 @@ Errno query_qp(Context& context, const WriteCommand& command) {
     if (!qp) return EINVAL;
     if (qp->rss) return EOPNOTSUPP;
     ib_uverbs_query_qp_resp out{};
-    // As in mlx5_ib, which learns from this that a queue has failed.
+    // As in mlx5_ib, which learns here that a queue has failed.
     out.qp_state = out.cur_qp_state = qp->state = state_of(*context.device, *qp);
     out.max_send_wr = qp->max_send_wr;
     out.max_recv_wr = qp->max_recv_wr;

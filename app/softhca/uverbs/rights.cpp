@@ -17,7 +17,7 @@ namespace {
 
 constexpr uint64_t kPageShift = 12;
 
-/// Of all devices of this process: mm->pinned_vm.
+/// For all devices of this process: mm->pinned_vm.
 constinit std::atomic<uint64_t> pinned{0};
 
 bool enforced() {
@@ -25,7 +25,7 @@ bool enforced() {
     return runtime && runtime->config().enforce;
 }
 
-/// Like capable() in a kernel, which asks for rights in the first user namespace.
+/// Like capable() in a kernel, which checks for rights in the initial user namespace.
 bool is_capable(unsigned capability) {
     constexpr ino_t kFirstNamespace = 0xeffffffd; // PROC_USER_INIT_INO
     struct stat mine {};

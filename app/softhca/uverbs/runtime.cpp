@@ -41,7 +41,7 @@ std::vector<int> available_cpus() {
 
 void say(const std::string& what) { std::fprintf(stderr, "softhca: %s\n", what.c_str()); }
 
-/// The child has none of the parent's device threads, so it has none of its devices.
+/// The child has none of the parent's device threads, hence none of its devices.
 void after_fork_in_child() {
     instance.store(nullptr);
     started.store(nullptr);
@@ -108,7 +108,7 @@ Result<core::Device*> Runtime::start(Port& port) {
     if (core::Device* const device = port.device.load()) return device;
     fault_signals::take_over();
     if (auto opened = open_devices(opened_together(port)); !opened) {
-        // libmlx5 tries again at once, without DevX.
+        // libmlx5 retries at once, without DevX.
         if (std::exchange(port.why_not, opened.error().what) != opened.error().what)
             say(port.why_not);
         return tl::unexpected(opened.error());
@@ -119,7 +119,7 @@ Result<core::Device*> Runtime::start(Port& port) {
     return port.device.load();
 }
 
-/// The two ends of a pair are in one process, and there is a link only when both are plugged in.
+/// Both ends of a pair are in one process, and there is a link only when both are plugged in.
 std::vector<Port*> Runtime::opened_together(Port& port) {
     std::vector<Port*> together;
     const bool pair = wire::is_pair(port.config.wire);
@@ -165,7 +165,8 @@ void Runtime::start_control() {
             if (port->config.device == device) return &port->faults;
         return nullptr;
     };
-    // A daemon is not the launcher's child, so the kernel would not kill it with the launcher.
+    // A daemon is not the launcher's child, so the kernel would not kill it along with the
+    // launcher.
     const std::string alive = config_.runtime_dir + "/" + kAliveFile;
     auto control = control::ControlServer::start(
         control::socket_path(config_.runtime_dir, getpid()), *engine_,
@@ -178,8 +179,8 @@ void Runtime::start_control() {
                                                  : ""));
     control_ = std::move(*control);
     std::atexit([] {
-        // Takes the socket away. The devices go on: what runs after this may still wait for them,
-        // and they end with the process.
+        // Removes the socket. The devices keep running: code that runs after this may still wait
+        // for them, and they end with the process.
         if (Runtime* mine = running()) mine->control_.reset();
     });
 }

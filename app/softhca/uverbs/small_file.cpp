@@ -23,7 +23,7 @@ void write_line(const std::string& path, std::string_view line) {
     if (!file) return;
     std::string text(line);
     text += '\n';
-    // One write, then the cut: a reader at the same time sees the old or the new line.
+    // One write, then the truncation: a concurrent reader sees the old or the new line.
     if (pwrite(file.get(), text.data(), text.size(), 0) == static_cast<ssize_t>(text.size()))
         (void)!ftruncate(file.get(), static_cast<off_t>(text.size()));
 }

@@ -25,8 +25,8 @@ class TreeWriter {
         out << line << '\n';
         if (!out.flush()) note(full, std::make_error_code(std::errc::io_error));
     }
-    /// `target` starts with '/' and is meant inside the tree; the link is made relative, and ends
-    /// with the target's name, as sysfs makes it: some read the name there.
+    /// `target` starts with '/' and is relative to the tree; the link is made relative, and ends
+    /// with the target's name, as in sysfs: some programs read the name there.
     void link(const std::string& path, const std::string& target) {
         const fs::path whole = target;
         const fs::path home = whole.parent_path().lexically_relative(fs::path(path).parent_path());
@@ -74,7 +74,7 @@ void write_pci(TreeWriter& tree, const PortConfig& port) {
     tree.file(pci + "/max_vfs", "0");
     tree.file(pci + "/sriov_totalvfs", "0");
     tree.file(pci + "/sriov_numvfs", "0");
-    // As MLNX_OFED's driver says it. Upstream's does so by devlink, where DPDK looks first.
+    // As MLNX_OFED's driver reports it. The upstream driver uses devlink, where DPDK looks first.
     tree.file(pci + "/roce_enable", "0");
     tree.file(pci + "/numa_node", "-1");
     tree.file(pci + "/modalias",
@@ -134,8 +134,8 @@ void write_rdma_port(TreeWriter& tree, const PortConfig& port, const std::string
     tree.file(folder + "/sm_sl", "0");
     tree.file(folder + "/cap_mask", "0x00000000");
     tree.file(folder + "/pkeys/0", "0xffff");
-    // A port without RoCE has no GIDs, and a kernel's folder is empty then. But ibstat gives up on
-    // a device where it cannot read the first one: it gets what a kernel shows of an unused entry.
+    // A port without RoCE has no GIDs, and a kernel's folder is then empty. But ibstat gives up on
+    // a device where it cannot read the first one: it gets what a kernel shows for an unused entry.
     tree.file(folder + "/gids/0", "0000:0000:0000:0000:0000:0000:0000:0000");
     tree.folder(folder + "/gid_attrs/ndevs");
     tree.folder(folder + "/gid_attrs/types");
@@ -199,7 +199,7 @@ void write_emulated_netdev(TreeWriter& tree, const PortConfig& port, size_t inde
         tree.file(fmt::format("{}/statistics/{}", net, counter), "0");
 }
 
-/// A real TAP: the kernel's own files, seen through links, plus the ones that a TAP lacks.
+/// A real TAP: the kernel's own files, through links, plus the ones that a TAP lacks.
 void write_tap_netdev(TreeWriter& tree, const PortConfig& port) {
     const std::string net = pci_folder(port) + "/net/" + port.netdev;
     for (const char* name :

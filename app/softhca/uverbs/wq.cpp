@@ -17,7 +17,7 @@ namespace {
 using core::Limits;
 using core::QueueState;
 
-// What mlx5_ib asks for, and about the time that it takes to ask again after a timeout.
+// The values that mlx5_ib requests, and roughly how long it takes to rearm after a timeout.
 constexpr uint64_t kDelayDropNs = 100'000'000, kDelayDropRearmNs = 1'000'000;
 
 Errno read_striding(const mlx5_ib_create_wq& driver, std::optional<core::StridingAttr>& out) {
@@ -121,7 +121,7 @@ Errno modify_wq(Context& context, const WriteCommand& command) {
     if (request.attr_mask == 0 || request.attr_mask & ~kKnownMask) return EINVAL;
     Wq* wq = context.objects.find<Wq>(request.wq_handle);
     if (!wq) return EINVAL;
-    // The device may have put the queue into error itself.
+    // The device itself may have put the queue into error.
     const auto now = context.device->query_rq(wq->rqn);
     if (!now) return errno_of(now);
     if (request.attr_mask & IBV_WQ_ATTR_CURR_STATE && *now != QueueState::error &&
@@ -131,7 +131,7 @@ Errno modify_wq(Context& context, const WriteCommand& command) {
     const auto wanted = change ? queue_state(request.wq_state) : *now;
     if (!wanted) return EINVAL;
     if (*now == QueueState::error && *wanted == QueueState::ready) return EINVAL;
-    if (request.attr_mask & IBV_WQ_ATTR_FLAGS) { // other flags than these two are not looked at
+    if (request.attr_mask & IBV_WQ_ATTR_FLAGS) { // only these two flags are checked
         if (request.flags_mask & IB_UVERBS_WQ_FLAGS_PCI_WRITE_END_PADDING) return EOPNOTSUPP;
         const bool strip = request.flags & IB_UVERBS_WQ_FLAGS_CVLAN_STRIPPING;
         if (request.flags_mask & IB_UVERBS_WQ_FLAGS_CVLAN_STRIPPING)

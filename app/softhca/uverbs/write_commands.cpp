@@ -19,7 +19,7 @@ struct Command {
     Errno (*run)(Context&, const WriteCommand&);
     size_t request, response; ///< bytes
 };
-/// Bytes of a struct up to the end of a member: later members are younger, and may be missing.
+/// Bytes of a struct up to the end of a member: later members are newer, and may be missing.
 #define SIZE_UP_TO(type, member) (offsetof(type, member) + sizeof(type::member))
 
 constexpr std::array kCommands{
@@ -83,7 +83,7 @@ constexpr std::array kCommands{
 
 #undef SIZE_UP_TO
 
-/// Of these the device has no more than mlx5_ib takes for itself, see kLogMaxSrqs.
+/// The device has only as many of these as mlx5_ib takes for itself, see kLogMaxSrqs.
 constexpr std::array<uint32_t, 3> kUsedUp = {
     IB_USER_VERBS_CMD_OPEN_XRCD, IB_USER_VERBS_CMD_CREATE_SRQ, IB_USER_VERBS_CMD_CREATE_XSRQ};
 

@@ -17,7 +17,7 @@ std::shared_ptr<Cable> make_local_cable() {
 CableEnd::CableEnd(Cable& cable, unsigned end)
     : reader_(cable.ring(1 - end)), writer_(cable.ring(end)), own_(cable.ends[end]),
       peer_(cable.ends[1 - end]) {
-    // A predecessor that died left an odd number: first tell that it has gone.
+    // A predecessor that died left an odd number: first announce that it has gone.
     const uint64_t unplugged = (own_.generation.load(std::memory_order_relaxed) + 1) & ~uint64_t{1};
     own_.generation.store(unplugged, std::memory_order_seq_cst);
     reader_.skip_all();
@@ -54,7 +54,7 @@ SendResult CableEnd::send_batch(std::span<const iovec> frames, size_t& sent) {
     return result == SendResult::busy ? busy() : result;
 }
 
-/// What is to be said of a frame that finds no room.
+/// The result for a frame that finds no room.
 SendResult CableEnd::busy() {
     look_for_death();
     return peer_attached() ? SendResult::busy : SendResult::lost;

@@ -14,8 +14,8 @@ namespace {
 using net::be16;
 using net::be32;
 
-/// Ethernet II, IPv4 (RFC 791), UDP (RFC 768), and a count in the payload that shows loss and
-/// order. Two bytes in front of it align the IP header and with it every field.
+/// Ethernet II, IPv4 (RFC 791), UDP (RFC 768), and a sequence number in the payload that shows loss
+/// and order. Two bytes in front of it align the IP header and with it every field.
 struct GeneratedFrame {
     std::array<uint8_t, 2> unused;
     std::array<uint8_t, 6> dst_mac;
@@ -125,7 +125,7 @@ class GenWire final : public Wire {
         frame().udp_checksum = udp ? udp : uint16_t{0xffff}; // 0 would say "no checksum"
     }
 
-    /// How many frames may have left by now. A reader that was late gets what it missed.
+    /// How many frames may have left by now. A late reader gets what it missed.
     bool more_due() {
         const std::chrono::duration<double> elapsed = Clock::now() - start_;
         due_ = uint64_t(elapsed.count() * double(spec_.rate));

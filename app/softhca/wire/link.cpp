@@ -86,7 +86,7 @@ class LinkSeat {
     unsigned end_;
 };
 
-/// The seat is a base class in front of the end, so that it is given up only after unplugging.
+/// The seat is a base class before the end, so that it is released only after unplugging.
 class LinkWire final : LinkSeat, public CableEnd {
   public:
     explicit LinkWire(LinkSeat seat)
@@ -103,7 +103,7 @@ class LinkWire final : LinkSeat, public CableEnd {
     Clock::time_point last_look_{};
 };
 
-/// Opens the file with the setup lock held; not one that its last user is just removing.
+/// Opens the file with the setup lock held; not a file that its last user is just removing.
 Result<Fd> open_locked(const std::string& name, const std::string& file) {
     for (;;) { // ends: each time round, another end has come and gone
         Fd fd(shm_open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
@@ -120,7 +120,7 @@ Result<Fd> open_locked(const std::string& name, const std::string& file) {
     }
 }
 
-/// The first end makes a new cable, whatever earlier users left behind; the second one joins it.
+/// The first end creates a new cable, whatever earlier users left behind; the second joins it.
 Result<Cable*> map_cable(const std::string& name, const std::string& file, int fd, bool first) {
     struct stat status {};
     if (first && ftruncate(fd, 0) < 0)
@@ -146,7 +146,7 @@ Result<Cable*> map_cable(const std::string& name, const std::string& file, int f
     return cable;
 }
 
-/// Names in /dev/shm; the user is part of them, so that users do not meet.
+/// Names in /dev/shm; they contain the user, so that users do not collide.
 std::string file_prefix() { return fmt::format("softhca-{}-", geteuid()); }
 
 } // namespace

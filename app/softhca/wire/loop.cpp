@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// loop: what is sent comes back, in order. Lossless: a full ring is busy.
+// loop: sent frames come back, in order. Lossless: a full ring is busy.
 #include "app/softhca/wire/cable.hpp"
 #include "app/softhca/wire/wires.hpp"
 

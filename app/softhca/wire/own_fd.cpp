@@ -7,7 +7,7 @@
 
 namespace softhca::wire {
 
-/// Those that are open. Locked while a thread forks, so that the child finds them whole.
+/// The open ones. Locked while a thread forks, so that the child finds the list consistent.
 struct OwnFds {
     std::mutex mutex;
     std::set<OwnFd*> open;

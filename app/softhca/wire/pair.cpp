@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // pair:NAME: connects the two ports of one run that name the same pair. Frames go from the sender's
-// memory to the receiver if that takes them at once, and through the cable's ring otherwise.
+// memory to the receiver if it takes them at once, and otherwise through the cable's ring.
 #include "app/softhca/wire/cable.hpp"
 #include "app/softhca/wire/wires.hpp"
 
@@ -10,7 +10,7 @@
 namespace softhca::wire {
 namespace {
 
-/// Who receives at an end.
+/// The recipient at an end.
 struct Place {
     bool taken = false;
     std::mutex mutex; ///< held while the recipient takes frames
@@ -48,14 +48,14 @@ class PairSeat {
     unsigned end_;
 };
 
-/// The seat is a base class in front of the end, so that it is given up only after unplugging.
+/// The seat is a base class before the end, so that it is released only after unplugging.
 class PairWire final : PairSeat, public CableEnd {
   public:
     PairWire(const std::shared_ptr<Pair>& pair, unsigned end)
         : PairSeat(pair, end), CableEnd(*pair->cable, end) {}
 
     SendResult send_batch(std::span<const iovec> frames, size_t& sent) override {
-        const size_t taken = is_drained() ? hand_over(frames) : 0; // or they would overtake
+        const size_t taken = is_drained() ? hand_over(frames) : 0; // otherwise they would overtake
         sent += taken;
         return CableEnd::send_batch(frames.subspan(taken), sent);
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// pcap:IN[,OUT]: plays a capture file once, records what is sent.
+// pcap:IN[,OUT]: plays a capture file once, records sent frames.
 //
-// libpcap is loaded when it is needed: this code lives in a library that is preloaded into every
-// program under softhca, and libpcap would bring libdbus and more into each of them.
+// libpcap is loaded on demand: this code is in a library that is preloaded into every program under
+// softhca, and libpcap would bring libdbus and more into each of them.
 #include "app/softhca/wire/frame.hpp"
 #include "app/softhca/wire/own_fd.hpp"
 #include "app/softhca/wire/wires.hpp"
@@ -114,7 +114,7 @@ class PcapWire final : public Wire {
         gather(frame, sent_.data());
         lib_.dump(reinterpret_cast<u_char*>(out_), &header,
                   reinterpret_cast<const u_char*>(sent_.data()));
-        // The disk is full: after half a record, no other can be read any more.
+        // The disk is full: after half a record, no later one can be read.
         return std::ferror(lib_.dump_file(out_)) ? SendResult::lost : SendResult::sent;
     }
     void flush() override {
@@ -147,7 +147,7 @@ class PcapWire final : public Wire {
     void read_next() {
         pcap_pkthdr* header = nullptr;
         const u_char* data = nullptr;
-        const long position = std::ftell(lib_.file(in_)); // -1: of a pipe
+        const long position = std::ftell(lib_.file(in_)); // -1: a pipe
         if (const int status = lib_.next_ex(in_, &header, &data); status != 1) {
             if (status != PCAP_ERROR_BREAK) complain(position); // that is the end
             lib_.close(std::exchange(in_, nullptr));

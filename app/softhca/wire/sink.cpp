@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// sink: takes every frame, gives none.
+// sink: takes every frame, delivers none.
 #include "app/softhca/wire/wires.hpp"
 
 namespace softhca::wire {

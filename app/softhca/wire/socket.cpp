@@ -29,7 +29,7 @@ sockaddr_un address_of(const std::string& path) {
     return address;
 }
 
-/// Which file a path names: a socket file that another end has replaced is no longer ours.
+/// The file that a path names: a socket file that another end has replaced is no longer ours.
 struct FileId {
     dev_t device = 0;
     ino_t inode = 0;
@@ -42,8 +42,8 @@ FileId file_at(const std::string& path) {
     return {status.st_dev, status.st_ino};
 }
 
-/// Listens at the path unless somebody else does already: then it connects there. Whenever the
-/// peer goes, the same rule is applied again, so either side may come and go.
+/// Listens at the path unless another end already does: then it connects there. Whenever the peer
+/// goes, the same rule is applied again, so either side may come and go.
 class SocketWire final : public Wire {
   public:
     SocketWire(std::string path, Fd epoll)
@@ -52,11 +52,11 @@ class SocketWire final : public Wire {
     }
 
     ~SocketWire() override {
-        // A forked child that exits must not take away its parent's socket.
+        // A forked child that exits must not remove its parent's socket.
         if (owner_ == getpid()) stop_listening();
     }
 
-    /// Connects or listens for the first time, so that a path that cannot work is an error.
+    /// Connects or listens for the first time, so that an invalid path is an error.
     Result<void> plug_in() {
         if (plug() || errno == EAGAIN) return {};
         return fail(errno,
@@ -83,7 +83,7 @@ class SocketWire final : public Wire {
             if (errno == EINTR) continue;
             if (errno == EFAULT) raise_fault(frame);
             if (errno == EAGAIN || errno == ENOBUFS || errno == ENOMEM) return SendResult::busy;
-            // The peer has gone. What it sent before is still to be read: peek() will see the end.
+            // The peer has gone. What it sent before can still be read: peek() will see the end.
             return SendResult::lost;
         }
         return SendResult::sent;
@@ -106,7 +106,7 @@ class SocketWire final : public Wire {
         const int got =
             recvmmsg(peer_.get(), messages_.data(), unsigned(slots_.size()), MSG_DONTWAIT, nullptr);
         if (got < 0) {
-            // ECONNRESET: the peer closed with frames of ours unread; its own still come.
+            // ECONNRESET: the peer closed with frames of ours unread; its own are still delivered.
             if (errno != EAGAIN && errno != EINTR && errno != ECONNRESET) drop_peer();
             return;
         }
@@ -124,7 +124,7 @@ class SocketWire final : public Wire {
         if (used < size_t(got) && at_end()) drop_peer();
     }
 
-    /// The peer has gone, and nothing but empty messages may be left of it.
+    /// The peer has gone, and at most empty messages are left from it.
     [[nodiscard]] bool at_end() const {
         pollfd state{peer_.get(), POLLRDHUP, 0};
         int waiting = 0;
@@ -153,7 +153,8 @@ class SocketWire final : public Wire {
         return false;
     }
 
-    /// Connects, or listens when nobody does; on failure errno is EAGAIN if the listener is busy.
+    /// Connects, or listens when no other end does; on failure errno is EAGAIN if the listener is
+    /// busy.
     bool plug() {
         if (connect_to_listener()) return true;
         return (errno == ENOENT || errno == ECONNREFUSED) && listen_at_path();
@@ -169,7 +170,7 @@ class SocketWire final : public Wire {
         return true;
     }
 
-    /// Binds to a name of its own and renames, which replaces a dead socket file in one step.
+    /// Binds to its own name and renames, which replaces a dead socket file atomically.
     bool listen_at_path() {
         struct stat status {};
         if (stat(path_.c_str(), &status) == 0 && !S_ISSOCK(status.st_mode)) {

@@ -22,7 +22,7 @@ constexpr uint32_t kTcpChecksum = 16;
 constexpr uint32_t kMaxIpBytes = 65535;
 constexpr uint32_t kHeadBytes = 160; ///< with all headers that a packet to be merged may have
 
-/// Of the TCP segment that ends the frame, its checksum field included.
+/// Of the TCP segment at the end of the frame, including its checksum field.
 uint16_t tcp_sum(const std::byte* frame, const Headers& headers, uint32_t end) {
     const uint32_t bytes = end - headers.l4;
     net::ChecksumSum sum = net::pseudo_header(headers, frame, bytes);
@@ -31,7 +31,7 @@ uint16_t tcp_sum(const std::byte* frame, const Headers& headers, uint32_t end) {
 }
 
 /// Whether a packet with these headers may be one of several: nothing in them differs from packet
-/// to packet but what follows() looks at.
+/// to packet except what follows() checks.
 bool may_merge(const Headers& headers, const std::byte* head, uint32_t frame_bytes) {
     const uint32_t ip_bytes = headers.ip_version == 4 ? kIpv4Bytes : kIpv6Bytes;
     return headers.l4 != 0 && headers.ip_proto == net::kProtoTcp && headers.length_ok &&
@@ -128,7 +128,7 @@ bool Merger::hold(const OutFrame& frame, const Headers& headers) {
     return true;
 }
 
-/// Whether a packet with these headers comes right after what is held.
+/// Whether a packet with these headers directly follows what is held.
 bool Merger::follows(const Headers& headers, const std::byte* head) const {
     const auto same = [&](uint32_t from, uint32_t to) {
         return std::equal(head + from, head + to, frame_.data() + from);

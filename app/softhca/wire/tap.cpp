@@ -22,7 +22,7 @@ namespace {
 
 using net::virtio::kGsoNone, net::virtio::kLegacyNetHeaderBytes;
 
-// The kernel drops what it sends while this many frames wait for us. Its default of 1000 is soon
+// The kernel drops frames that it sends while this many wait for us. Its default of 1000 is soon
 // full when the device thread shares a CPU with the sender.
 constexpr int kTxQueueLength = 4096;
 
@@ -59,8 +59,8 @@ tl::unexpected<Error> cannot_create(const std::string& name) {
     return fail(errno, "cannot make TAP {} ({}): {}", name, std::strerror(errno), why);
 }
 
-/// Sets MTU, address, queue length and up. What an unprivileged user may not change is accepted as
-/// it is, provided that frames of the wanted MTU pass.
+/// Sets MTU, address, queue length and up. Settings that an unprivileged user may not change are
+/// accepted unchanged, provided that frames of the requested MTU pass.
 Result<void> set_up_interface(const TapRequest& request, const std::string& name) {
     const Fd control(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
     ifreq ifr = request_for(name);
@@ -92,7 +92,7 @@ Result<void> set_up_interface(const TapRequest& request, const std::string& name
     return {};
 }
 
-/// Each read and each write has the first bytes of a NetHeader in front of the frame.
+/// Each read and each write has the first bytes of a NetHeader before the frame.
 class TapWire final : public Wire {
   public:
     TapWire(Fd tap, Fd lock, bool merges)
@@ -149,8 +149,7 @@ class TapWire final : public Wire {
         return batch_.count() > 0;
     }
 
-    /// A frame goes into the batch, of a super-frame its packets are to be made. False: there is
-    /// none.
+    /// Puts a frame into the batch, or prepares a super-frame for splitting. False: there is none.
     bool read_frame() {
         NetHeader offload;
         std::byte* const slot = batch_.slot(batch_.count());
@@ -158,7 +157,7 @@ class TapWire final : public Wire {
                                 {slot, kMaxFrame},
                                 {&received_[kMaxFrame], received_.size() - kMaxFrame}};
         const ssize_t got = readv(tap_.get(), pieces, int(std::size(pieces)));
-        if (got < 0 && errno == EBADFD) gone_ = true; // somebody deleted the interface
+        if (got < 0 && errno == EBADFD) gone_ = true; // the interface was deleted
         if (got <= ssize_t{kLegacyNetHeaderBytes}) return false;
         const size_t bytes = size_t(got) - kLegacyNetHeaderBytes;
         const size_t in_slot = std::min<size_t>(bytes, kMaxFrame);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Files that programs read events and answers from, and what events go there.
+// Files from which programs read events and answers, and the events that go there.
 #include "app/softhca/uverbs/commands.hpp"
 #include "app/softhca/uverbs/devx/methods.hpp"
 #include "app/softhca/uverbs/devx/rules.hpp"
@@ -36,7 +36,7 @@ Errno open_file(const Context& context, const IoctlAttributes& attributes, uint1
     return 0;
 }
 
-/// The kind of queue, or the type of general object, in events of what that command makes.
+/// The kind of queue, or the type of general object, in events of what that command creates.
 uint16_t queue_type_of(uint32_t maker) {
     constexpr uint32_t kOpcode = 0xffff;
     if ((maker & kOpcode) == MLX5_CMD_OP_CREATE_GENERAL_OBJECT)
@@ -48,7 +48,7 @@ uint16_t queue_type_of(uint32_t maker) {
     }
 }
 
-/// A descriptor of the same eventfd; an invalid one, and why in `error`, where there is none.
+/// A descriptor of the same eventfd; if there is none, an invalid one, and the reason in `error`.
 Fd copy_eventfd(int number, Errno& error) {
     Fd copy(fcntl(number, F_DUPFD_CLOEXEC, 0));
     if (!copy) {

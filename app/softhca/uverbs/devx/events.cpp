@@ -20,8 +20,8 @@ uint32_t number_at(const EventData& data, size_t at) {
     return net::load_be<uint32_t>(data.data() + at) & kNumberMask;
 }
 
-/// Adds one to its count. A full count stays as it is: to write to it would wait for its reader,
-/// which a kernel's events do not do either.
+/// Adds one to its count. A full count stays as it is: a write would block until it is read, which
+/// a kernel's events do not do either.
 void count_up(int eventfd) {
     pollfd room{.fd = eventfd, .events = POLLOUT, .revents = 0};
     const uint64_t one = 1;

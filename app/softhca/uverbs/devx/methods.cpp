@@ -43,7 +43,7 @@ Errno read_exchange(const IoctlAttributes& attributes, uint16_t in, uint16_t out
     return read.in.size() < kHeadBytes || read.out.size() < kHeadBytes ? EINVAL : 0;
 }
 
-/// Runs it; whoever is refused is told the firmware's status, too.
+/// Runs the command; if it is refused, the program also gets the firmware's status.
 Errno run(User& user, Exchange& exchange) {
     const Errno error = user.execute(exchange.in, exchange.out);
     put(exchange.answer, exchange.out);
@@ -77,7 +77,7 @@ Errno query_eqn(Context&, const IoctlAttributes& attributes) {
     return 0;
 }
 
-/// About doorbell pages that come with a context, of which there are none here.
+/// For doorbell pages that come with a context, of which there are none here.
 Errno query_uar(Context&, const IoctlAttributes&) { return EINVAL; }
 
 DevxObject::Role role_of(uint16_t create) {
@@ -119,7 +119,7 @@ Errno destroy_object(Context& context, const IoctlAttributes& attributes) {
     return context.objects.destroy<CommandObject>(handle.value_or(0), *context.device);
 }
 
-/// What a verbs object or one of DevX is to commands: one of these.
+/// Whether commands know a verbs or DevX object by this id.
 bool stands_for(const Object& object, uint64_t id) {
     if (const auto* made = dynamic_cast<const CommandObject*>(&object)) return made->id == id;
     const auto maker = [](prm::Kind kind) -> uint32_t {
@@ -139,7 +139,8 @@ bool stands_for(const Object& object, uint64_t id) {
     return false;
 }
 
-/// A command about an object that the program names by its handle, and which the command must mean.
+/// For a command about an object that the program names by its handle, and to which the command
+/// must refer.
 Errno check_access(Context& context, const IoctlAttributes& attributes, uint16_t handle,
                    const Exchange& exchange) {
     const auto* const object = context.objects.find<Object>(attributes.number(handle).value_or(0));
@@ -175,7 +176,7 @@ Errno query_object(Context& context, const IoctlAttributes& attributes) {
     return run(*user, exchange);
 }
 
-/// Carried out at once; the answer comes by the file all the same.
+/// Executed at once; the answer still comes through the file.
 Errno query_object_async(Context& context, const IoctlAttributes& attributes) {
     constexpr std::array<uint16_t, 1> kIn = {MLX5_IB_ATTR_DEVX_OBJ_QUERY_ASYNC_CMD_IN};
     if (!attributes.pointers_are_good(kIn, false)) return EFAULT;
@@ -206,7 +207,7 @@ Errno query_object_async(Context& context, const IoctlAttributes& attributes) {
 
 // ---------------------------------------------------------------- umems
 
-/// Whether pages of some size that the program allows would do: from 4 KB to its own size.
+/// Whether some page size that the program allows is possible: from 4 KB to its own size.
 bool allows_some_page(uint64_t sizes, uint64_t length) {
     constexpr uint64_t kPage = 4096, kHighest = uint64_t{1} << 63;
     const uint64_t largest = std::bit_ceil(std::clamp(length, kPage, kHighest));

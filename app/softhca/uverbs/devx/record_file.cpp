@@ -11,7 +11,7 @@ namespace softhca::uverbs::devx {
 Result<std::shared_ptr<RecordFile>> RecordFile::create(Kind kind, uint64_t context,
                                                        bool without_data, Fd& user_fd) {
     std::array<int, 2> ends{};
-    // Not a pipe: of this, each read(2) takes one record.
+    // Not a pipe: here each read(2) takes one record.
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) < 0)
         return fail(errno, "event file: {}", std::strerror(errno));
     user_fd = Fd(ends[0]);

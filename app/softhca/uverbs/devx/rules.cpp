@@ -57,14 +57,14 @@ constexpr std::array kObjects{
     plain(MLX5_CMD_OP_CREATE_DCT, MLX5_CMD_OP_DESTROY_DCT),
     plain(MLX5_CMD_OP_CREATE_XRQ, MLX5_CMD_OP_DESTROY_XRQ),
     plain(MLX5_CMD_OP_ALLOC_XRCD, MLX5_CMD_OP_DEALLOC_XRCD),
-    // The device has none of these: its firmware says so.
+    // The device has none of these; its firmware refuses them.
     plain(MLX5_CMD_OP_CREATE_SCHEDULING_ELEMENT, MLX5_CMD_OP_DESTROY_SCHEDULING_ELEMENT),
     plain(MLX5_CMD_OP_SET_L2_TABLE_ENTRY, MLX5_CMD_OP_DELETE_L2_TABLE_ENTRY),
     plain(MLX5_CMD_OP_ATTACH_TO_MCG, MLX5_CMD_OP_DETACH_FROM_MCG),
     plain(MLX5_CMD_OP_CREATE_PSV, MLX5_CMD_OP_DESTROY_PSV),
 };
 
-/// A command about an object that exists: what made it, and where its number stands.
+/// A command about an existing object: what created it, and where its number is.
 struct Access {
     uint16_t opcode;
     bool modifies;
@@ -144,7 +144,7 @@ constexpr std::array<uint16_t, 13> kGeneral = {MLX5_CMD_OP_QUERY_VPORT_STATE,
                                                MLX5_CMD_OP_QUERY_CONG_STATISTICS,
                                                MLX5_CMD_OP_QUERY_LAG};
 
-/// SET_FLOW_TABLE_ENTRY creates one, or changes it.
+/// SET_FLOW_TABLE_ENTRY creates an entry, or changes it.
 bool sets_entry(std::span<const uint8_t> command, bool anew) {
     return get(command, kOpMod) == (anew ? 0u : 1u);
 }
@@ -226,7 +226,7 @@ std::vector<uint8_t> destroy_command(const ObjectRule& rule, std::span<const uin
     return out;
 }
 
-/// A key made of other keys names no memory itself.
+/// A key made of other keys refers to no memory itself.
 static bool is_indirect_key(std::span<const uint8_t> create_mkey) {
     constexpr size_t kContext = PRM(create_mkey_in, memory_key_mkey_entry).offset;
     constexpr Field kLow = PRM(mkc, access_mode_1_0), kHigh = PRM(mkc, access_mode_4_2);

@@ -59,7 +59,7 @@ core::Number User::make_tis() {
 
 void User::record(const prm::Ref& object) {
     firmware->with_firmware([&](prm::Firmware& prm) {
-        if (prm.objects.look_up(object.kind, object.number)) return; // made by a command
+        if (prm.objects.look_up(object.kind, object.number)) return; // created by a command
         prm.objects.act_for(uid_);
         prm.objects.add(object.kind, object.number, {});
         prm.objects.act_for(0);
