@@ -233,7 +233,7 @@ Result<std::unique_ptr<ControlServer>> ControlServer::start(const std::string& p
         listen(listener.get(), int(kMaxClients)) < 0 ||
         !watch(epoll, EPOLL_CTL_ADD, stop, EPOLLIN) ||
         !watch(epoll, EPOLL_CTL_ADD, listener, EPOLLIN) ||
-        (keeper && !watch(epoll, EPOLL_CTL_ADD, keeper, 0))) // its end is always told
+        (keeper && !watch(epoll, EPOLL_CTL_ADD, keeper, 0))) // its end is always reported
         return fail(errno, "{}: cannot make the control socket ({})", path, std::strerror(errno));
     return std::unique_ptr<ControlServer>(new ControlServer(
         path, engine, with_own(std::move(commands), {engine, std::move(find_command_faults)}),

@@ -230,7 +230,7 @@ FieldTexts describe_fields(const FlowKey& value, const FlowKey& mask) {
 static void add_wrong(const LayerKey& layer, const char* where, std::vector<std::string>& wrong) {
     const auto is_sound = [&](uint8_t what) { return (layer.integrity & what) != 0; };
     if (layer.ip_version == 0) return;
-    if (!is_sound(Integrity::kL3)) { // nobody knows where anything ends
+    if (!is_sound(Integrity::kL3)) { // no layer's end is known
         wrong.push_back(fmt::format("IP length{}", where));
         return;
     }

@@ -39,7 +39,7 @@ using FieldTexts = std::vector<std::pair<std::string, std::string>>;
 struct CounterName {
     const char* name;
     uint64_t PortCounters::*counter;
-    const char* loss = nullptr; ///< what it means, if it counts packets that came to nothing
+    const char* loss = nullptr; ///< what it means, if it counts lost packets
 };
 [[nodiscard]] std::span<const CounterName> port_counters();
 

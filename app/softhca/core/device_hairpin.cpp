@@ -84,7 +84,7 @@ Outcome<HairpinSize> Device::size_for(const HairpinEnd& rq, Number sqn) const {
 
 Outcome<void> Device::State::change_peer(Sq& sq, QueueState state, const SqPeer& peer) {
     if (!sq.hairpin) return {};
-    sq.rest = Sq::Rest::none; // it comes on the list, or is in reset
+    sq.rest = Sq::Rest::none; // it is put on the list, or is in reset
     if (state == QueueState::reset && sq.source) std::exchange(sq.source, nullptr)->detach();
     if (!begins(sq, state)) return {};
     if (!peer) return refuse(peer.error());

@@ -22,7 +22,7 @@ template <Rings R> struct KnownFlow {
     Target target;
     uint32_t tag = 0;
     std::array<FlowCounter*, kCounters> counters{}; ///< null: no more
-    net::Headers headers; ///< of a packet of it, whose IP length was its own
+    net::Headers headers; ///< of one of its packets, with that packet's IP length
     typename R::Receive::Prepared completion;
 
     void count(uint32_t bytes) const {

@@ -49,7 +49,7 @@ struct Metering {
 struct FlowActions {
     bool drop = false;
     bool pass_on = false; ///< gets a copy, the packet goes on
-    bool send = false;    ///< of what is sent: leaves
+    bool send = false;    ///< for sent packets: the packet leaves
     std::optional<uint32_t> tag;
     Rewrite rewrite;
     std::vector<Tir*> tirs;
@@ -79,7 +79,7 @@ struct FlowPath {
         uint32_t bytes;
     };
     std::vector<Stop> stops;
-    std::vector<const Packet*> sent; ///< of what is sent: the copies that leave
+    std::vector<const Packet*> sent; ///< for sent packets: the copies that leave
     std::vector<Count> counts;
     /// Meters on the packet's way, and their state after it has gone there; once charged, their
     /// state before.

@@ -70,7 +70,7 @@ struct SendProgress {
     bool looped = false;       ///< it has had its loopback
     uint32_t copies = 0;       ///< number of copies, of those that rules make of it, that have left
     uint64_t serial = 0;       ///< see FlowPath; 0: it was not tried yet
-    std::vector<Color> colors; ///< as the meters on its way told them, see FlowPath
+    std::vector<Color> colors; ///< as determined by the meters on its way, see FlowPath
 
     /// Part of the packet has left or been received: its path is fixed.
     [[nodiscard]] bool begun() const { return looped || copies != 0; }
@@ -96,7 +96,7 @@ struct Sq : Queue {
     RequestPace pace;         ///< of its requests
     uint64_t paced_until = 0; ///< device clock at which what was sent has had its time
     std::shared_ptr<SendRegisters> registers; ///< see SqAttr
-    // Of SendSchedule, or ChainSchedule:
+    // For SendSchedule, or ChainSchedule:
     RungTogether* rung_with = nullptr;
     uint16_t idle_rounds = 0;
     enum class Rest : uint8_t { none, until_rung, in_turn };
@@ -114,7 +114,7 @@ struct Sq : Queue {
 
 /// Ring positions are WQEs.
 struct Rq : Queue {
-    /// Of the same RAW_PACKET QP: they share their doorbell record. Null: an RQ of its own.
+    /// The SQ of the same RAW_PACKET QP: they share their doorbell record. Null: a separate RQ.
     Sq* partner = nullptr;
     uint8_t log_wqe_bytes = 0;
     bool vlan_strip = false;
@@ -129,7 +129,7 @@ struct Rq : Queue {
     uint64_t held_since = 0;       ///< device clock when it began to hold the wire; 0: it does not
     QCounter* q_counter = nullptr; ///< never null in a device
     std::shared_ptr<LroSession> lro; ///< made with the first one; shared with copies of the queue
-    std::shared_ptr<HairpinBuffer> hairpin; ///< what its peer is to send; null: not a hairpin queue
+    std::shared_ptr<HairpinBuffer> hairpin; ///< for its peer to send; null: not a hairpin queue
     std::shared_ptr<Virtq> virtq;           ///< whose chains it fills; null: not a virtio queue
     std::vector<Rq*>* failed = nullptr;     ///< those in error of its device; null: it has none
 

@@ -24,7 +24,7 @@ struct Passage {
     uint64_t time = 0;              ///< device clock, ns
     Number queue = 0;               ///< first one that it came to, or that it came from; 0: none
     std::vector<std::byte> frame{}; ///< as it arrived; as its send request makes it. May be empty
-    std::vector<Step> steps{};      ///< in their order; only if somebody wants them
+    std::vector<Step> steps{};      ///< in order; only if somebody wants them
     std::string verdict{};          ///< what became of it, in short
 };
 

@@ -105,7 +105,7 @@ struct Received {
     const Target& target;
     const net::Headers& outer;
     const net::Headers& headers; ///< those that are described: target.inner says which
-    ChecksumVerdict verdict;     ///< of all levels, but for the sum, which is the outer one's
+    ChecksumVerdict verdict;     ///< of all levels, except for the sum, which is the outer one's
     uint32_t bytes = 0;          ///< in memory
     uint32_t tag = 0;
     uint32_t metadata = 0; ///< reg_b

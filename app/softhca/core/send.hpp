@@ -103,7 +103,7 @@ template <Rings R, class W> class Sender {
     const ObjectTable<Cq>& cqs_;
     const ObjectTable<Sq>& sqs_;
     Port& port_;
-    Receiver<R, W>& receiver_; ///< of the loopback, and of those who sniff
+    Receiver<R, W>& receiver_; ///< for the loopback, and for sniffers
     [[no_unique_address]] W watch_;
     typename R::Send ring_;
     Sq* current_ = nullptr; ///< whose request is in ring_

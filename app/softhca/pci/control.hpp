@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the control socket of softhca-pci can do beyond `stat`:
-//   {"cmd":"link","up":false}                          pulls the cable, and plugs it in
-//   {"cmd":"inject","opcode":"CREATE_CQ","status":8}   commands fail: "skip" so many, then "count"
-//                                                      (default: all); status 0: no more.
-//                                                      "any" is whichever command comes but those
-//                                                      that "spare" lists. Answers whether some
+// What the control socket of softhca-pci supports in addition to `stat`:
+//   {"cmd":"link","up":false}                          unplugs the cable, or plugs it in
+//   {"cmd":"inject","opcode":"CREATE_CQ","status":8}   commands fail: "skip" are run, then "count"
+//                                                      fail (default: all); status 0: no more.
+//                                                      "any" is every command except those
+//                                                      listed in "spare". Answers whether some
 //                                                      were still to fail: "pending"
-//   {"cmd":"event","event":"cq_error","number":N}      tells the driver: port_active, port_error,
-//                                                      cq_error, sq_fatal, rq_fatal
+//   {"cmd":"event","event":"cq_error","number":N}      reports to the driver: port_active,
+//                                                      port_error, cq_error, sq_fatal, rq_fatal
 //   {"cmd":"fatal"}                                    firmware stops; "syndrome": 1..255
 //   {"cmd":"commands"}                                 -> {"CREATE_CQ":{"done":…,"refused":…},…}
 #pragma once

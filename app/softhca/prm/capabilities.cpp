@@ -283,7 +283,7 @@ void steering_format_1(Capabilities& caps) {
     edit_patterns(caps);
 
     const Fields tables = fields_of(caps.maximum[CapType::flow_table]);
-    for (const Field direction : kNicDirections) { // who writes entries has to know their format
+    for (const Field direction : kNicDirections) { // writers of entries must know their format
         tables.at(direction).set(PRM(flow_table_prop_layout, sw_owner), 0);
         tables.at(direction).set(PRM(flow_table_prop_layout, sw_owner_v2), 1);
     }

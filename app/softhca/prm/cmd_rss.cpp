@@ -171,7 +171,7 @@ FwStatus create_tir(Firmware& firmware, Command& command) {
         add_object(firmware, command, Kind::tir, *tirn,
                    {.context = context.copy(PRM_BYTES(tirc)), .uses = std::move(uses)});
     const uint64_t address = core::ste::address_of(core::ste::Place::tir, *tirn);
-    Fields out = command.output(); // the address stands around the number
+    Fields out = command.output(); // the address surrounds the number
     out.set(PRM(create_tir_out, icm_address_31_0), address);
     out.set(PRM(create_tir_out, icm_address_39_32), address >> 32);
     return status;

@@ -97,7 +97,7 @@ bool read_queue(const Fields& object, const Fields& queue, core::VirtqAttr& attr
            queue.get(PRM(virtio_q, offload_type)) == 0;
 }
 
-/// Who is notified of used chains. False: the mode is not supported.
+/// The RQ to notify of used chains. False: the mode is not supported.
 bool read_events(Firmware& firmware, const Fields& queue, core::VirtqAttr& attr,
                  std::vector<Ref>& uses) {
     const uint64_t mode = queue.get(PRM(virtio_q, event_mode));

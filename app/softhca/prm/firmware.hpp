@@ -112,7 +112,7 @@ struct Umem {
 
 /// Flow table data that the core does not keep.
 struct FlowRecords {
-    std::map<core::Number, MatchMask> masks; ///< of groups, to read their entries' values by
+    std::map<core::Number, MatchMask> masks; ///< of groups, for reading their entries' values
     /// Contexts of entries, by table and index.
     std::map<std::pair<core::Number, core::Number>, std::vector<uint8_t>> entries;
 };

@@ -123,7 +123,7 @@ Errno create_cq_ex(Context& context, const WriteCommand& command) {
         IB_UVERBS_CQ_FLAGS_TIMESTAMP_COMPLETION | IB_UVERBS_CQ_FLAGS_IGNORE_OVERRUN;
     if (request.comp_mask || request.reserved) return EINVAL;
     if (request.flags & ~kKnownFlags) return EOPNOTSUPP;
-    // CQEs always have a timestamp. Overrun is always detected: ignoring it would gain nothing.
+    // CQEs always have a timestamp. Overruns are always detected: no device could do better.
     ib_uverbs_ex_create_cq_resp out{};
     if (const Errno error = make_cq(context,
                                     {.user_handle = request.user_handle,

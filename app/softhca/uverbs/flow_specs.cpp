@@ -97,7 +97,7 @@ Errno add_ipv4(std::span<const std::byte> spec, Layer layer) {
     if (const Errno error = split(spec, f)) return error;
     if (f.mask.ttl || f.mask.flags) return EOPNOTSUPP;
     if (const Errno error = set_version(4, ETH_P_IP, layer)) return error;
-    constexpr size_t kLast = 12; // an IPv4 address stands in the last four of sixteen bytes
+    constexpr size_t kLast = 12; // an IPv4 address is in the last four of sixteen bytes
     std::memcpy(layer.value.src_ip.data() + kLast, &f.value.src_ip, 4);
     std::memcpy(layer.mask.src_ip.data() + kLast, &f.mask.src_ip, 4);
     std::memcpy(layer.value.dst_ip.data() + kLast, &f.value.dst_ip, 4);

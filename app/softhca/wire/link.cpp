@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // link:NAME: a lossless cable in shared memory between two processes of one user.
 //
-// Which end is in use is told by locks on bytes of the shared memory file: the kernel gives them
-// back when a process dies, however it dies. They are locks of the open file (OFD), so they also
-// tell two ends within one process apart.
+// Locks on bytes of the shared memory file show which end is in use: the kernel releases them when
+// a process dies, however it dies. They are locks of the open file (OFD), so they also distinguish
+// two ends within one process.
 #include "app/softhca/wire/cable.hpp"
 #include "app/softhca/wire/own_fd.hpp"
 #include "app/softhca/wire/wires.hpp"

@@ -165,7 +165,7 @@ class TapWire final : public Wire {
             std::memcpy(received_.data(), slot, in_slot); // its packets need the slots
             if (splitter_.begin(offload, std::span(received_).first(bytes))) return true;
         }
-        (void)complete_checksum(offload, {slot, in_slot}); // else it arrives as it is
+        (void)complete_checksum(offload, {slot, in_slot}); // otherwise it arrives unchanged
         batch_.push(static_cast<uint32_t>(in_slot));
         return true;
     }

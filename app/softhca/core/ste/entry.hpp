@@ -50,7 +50,7 @@ struct Action {
     HeaderStep step{};
     std::array<std::byte, kEditBytes> edit{};
     Number number = 0;       ///< of the reformat, of the first argument, or of the meters
-    uint32_t count = 0;      ///< of edits: so many …
+    uint32_t count = 0;      ///< number of edits …
     uint64_t edits_from = 0; ///< … from this offset in their ICM on
     uint8_t meter = 0;       ///< which one of the pair
     uint8_t reg_c = 0;       ///< that gets the color
@@ -60,7 +60,7 @@ struct Action {
 struct Entry {
     static constexpr size_t kMaxActions = 3;
 
-    uint16_t lookup = 0;           ///< what the tag is made of
+    uint16_t lookup = 0;           ///< what makes up the tag
     Tag tag{}, mask{};             ///< matches if the packet's tag under the mask equals this
     uint8_t tag_bytes = kTagBytes; ///< of these; the rest is zero
     uint64_t miss = 0;             ///< where other packets go

@@ -40,6 +40,6 @@ struct UsedElement {
 };
 static_assert(sizeof(UsedElement) == 8);
 
-using namespace net::virtio; // what stands in front of each frame
+using namespace net::virtio; // the header of each frame
 
 } // namespace softhca::core::virtio

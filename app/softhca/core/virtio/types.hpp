@@ -31,7 +31,7 @@ struct VirtqCounts {
 
 struct VirtqAttr {
     Number pd = 0;
-    uint32_t lkey = 0; ///< of the memory of which all addresses are, the driver's included
+    uint32_t lkey = 0; ///< of the memory for all addresses, including the driver's
     uint16_t entries = 0;
     uint64_t descriptors = 0, available = 0, used = 0; ///< addresses of the three parts
     uint16_t next_available = 0, next_used = 0;        ///< indices to begin with

@@ -12,7 +12,7 @@ namespace {
 
 uint32_t low_bits(unsigned count) { return count >= 32 ? ~0u : (1u << count) - 1; }
 
-/// The part of the range that is in the row, as a part of our field.
+/// The part of the range that the row covers, as a part of our field.
 std::optional<FieldPart> part_in(const EditRow& row, const EditRange& range) {
     if (row.hw != range.field) return {};
     const unsigned first = std::max<unsigned>(row.first, range.first);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the formats of steering entries share.
+// Common parts of the formats of steering entries.
 #pragma once
 
 #include "app/softhca/core/ste/format.hpp"
@@ -11,15 +11,15 @@
 
 namespace softhca::core::mlx5_rings {
 
-inline constexpr uint32_t kMissFlags = 0x3f; ///< below the address of an entry
-inline constexpr uint32_t kNextFlags = 0x1f; ///< below that of a table with its size
+inline constexpr uint32_t kMissFlags = 0x3f; ///< in the bits below an entry's address
+inline constexpr uint32_t kNextFlags = 0x1f; ///< in the bits below a table's address and size
 inline constexpr uint32_t kEditListUnit = 64;
 
-/// A word of a table: the lowest bit that is set is the number of entries, the address is a
-/// multiple of the table.
+/// A word that refers to a table: the lowest set bit is the number of entries, the address is a
+/// multiple of the table's size.
 [[nodiscard]] ste::Next next_table(uint64_t word);
 
-/// Where an entry leads and what it counts in; their places have the same names in all formats.
+/// An entry's destinations and counter; these fields have the same names in all formats.
 template <class Head> void read_ways(const Head& head, ste::Entry& entry) {
     entry.miss = uint64_t{head.miss_39_32} << 32 | (head.miss_31_6 & ~kMissFlags);
     entry.hit =
@@ -31,19 +31,19 @@ template <class Head> void read_ways(const Head& head, ste::Entry& entry) {
     return {.kind = ste::Action::Kind::step, .step = step};
 }
 
-/// CRC-32 by the reflected polynomial of Ethernet, without inversions, its bytes turned round.
+/// CRC-32 with Ethernet's reflected polynomial, without inversions, its bytes reversed.
 [[nodiscard]] uint32_t crc_of(std::span<const std::byte> tag);
-/// Likewise of the bytes that the mask has, the first one of which is its highest bit; the others
-/// count as zeros.
+/// Likewise for the bytes that the mask selects, where the highest bit is the first byte; the other
+/// bytes count as zeros.
 [[nodiscard]] uint32_t crc_of_bytes(const ste::Tag& tag, uint16_t mask);
 
-/// Tags of lookups with a mask of their own. The rest of ste::Tag is zero.
+/// Tags of lookups that include a mask. The rest of ste::Tag is zero.
 inline constexpr size_t kShortTagBytes = 16;
 
 // ---------------------------------------------------------------- header edits
 
-/// Bits first..last of a field of the format, counted from its lowest one, are one of ours, in
-/// packets that have it: headers of different kinds share fields.
+/// Bits first..last of a field of the format, counted from its lowest one, correspond to one of our
+/// fields in packets that have it: headers of different kinds share fields.
 struct EditRow {
     uint8_t hw;
     uint8_t first, last;
@@ -60,10 +60,10 @@ struct EditRange {
     [[nodiscard]] unsigned last() const { return first + length - 1; }
 };
 
-/// Adds what setting the range to these bits, or adding them, is in our fields.
+/// Appends the edits of our fields that amount to setting the range to these bits, or adding them.
 void add_value_edits(std::span<const EditRow> rows, HeaderEdit::Kind kind, const EditRange& to,
                      uint32_t data, std::vector<HeaderStep>& steps);
-/// Between fields whole: which ones they are, the packet decides.
+/// Copies between whole fields: the packet determines which ones they are.
 void add_copy_edits(std::span<const EditRow> rows, const EditRange& to, const EditRange& from,
                     std::vector<HeaderStep>& steps);
 

@@ -9,8 +9,8 @@ namespace softhca::core::mlx5_rings {
 
 [[nodiscard]] const ste::Format& ste_format(uint8_t version);
 
-/// Parsers that find fields for the flex parser lookups, as capabilities tell their numbers: four
-/// in each of the two lookups.
+/// Parsers that find fields for the flex parser lookups; capabilities report their numbers. Each of
+/// the two lookups has four.
 enum class FlexParser : uint8_t {
     icmp_dw0,
     icmp_dw1,
@@ -20,10 +20,10 @@ enum class FlexParser : uint8_t {
     mpls_over_udp
 };
 
-/// Layouts that definers of format 1 may have, a bit each, as a capability tells them.
+/// Layouts that definers of format 1 may have, one bit each, as a capability reports them.
 [[nodiscard]] uint64_t definer_layouts();
 
-// The formats. Of those there are, ste_format() chooses.
+// The formats. ste_format() selects among them.
 [[nodiscard]] const ste::Format& ste_format_0(); // v0/format.cpp
 [[nodiscard]] const ste::Format& ste_format_1(); // v1/format.cpp
 

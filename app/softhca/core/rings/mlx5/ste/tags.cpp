@@ -22,7 +22,7 @@ TcpNumbers tcp_numbers(const Seen& seen) {
     return {net::load_be<uint32_t>(tcp + 4), net::load_be<uint32_t>(tcp + 8)};
 }
 
-/// ste_eth_l3_ipv6_dst, ste_eth_l3_ipv6_src: of IPv4, the last word.
+/// ste_eth_l3_ipv6_dst, ste_eth_l3_ipv6_src: for IPv4, the last word.
 void destination_ip(const Seen& seen, TagWriter& to) {
     to.put_bytes(0, seen.layer.dst_ip.data(), seen.layer.dst_ip.size());
 }
@@ -42,7 +42,7 @@ void gre(const Seen& seen, TagWriter& to) {
     to.put(kKey, tunnel.gre_key);
 }
 
-/// ste_flex_parser_tnl_vxlan_gpe, _geneve, _gtpu: of which a packet has one at most.
+/// ste_flex_parser_tnl_vxlan_gpe, _geneve, _gtpu: a packet has at most one of these.
 void tunnel_header(const Seen& seen, TagWriter& to) {
     constexpr Bits kGpeFlags{0, 8}, kGpeProtocol{0x18, 8}, kVni{0x20, 24}, kOptions{2, 6},
         kOam{8, 1}, kGeneveProtocol{0x10, 16}, kGtpFlags{0, 8}, kGtpType{8, 8}, kTeid{0x20, 32};
@@ -72,14 +72,14 @@ TunnelWords tunnel_words(const Packet& packet) {
     return words;
 }
 
-/// ste_tunnel_header: its first words as they are, of whatever tunnel.
+/// ste_tunnel_header: its first words unchanged, for any tunnel.
 void raw_tunnel_header(const Seen& seen, TagWriter& to) {
     const TunnelWords words = tunnel_words(seen.packet);
     to.put({0, 32}, words[0]);
     to.put({0x20, 32}, words[1]);
 }
 
-/// ste_flex_parser_0, _1: each parser a word, the first one last.
+/// ste_flex_parser_0, _1: one word per parser, the first one last.
 static void put_parsed(TagWriter& to, FlexParser parser, uint32_t word) {
     constexpr unsigned kParsers = 4, kWord = 32;
     const auto at = (kParsers - 1 - static_cast<unsigned>(parser) % kParsers) * kWord;
@@ -111,7 +111,7 @@ static void put_registers(const Seen& seen, unsigned first, TagWriter& to) {
 void registers_0(const Seen& seen, TagWriter& to) { put_registers(seen, 0, to); }
 void registers_1(const Seen& seen, TagWriter& to) { put_registers(seen, 4, to); }
 
-/// ste_src_gvmi_qp: source_gvmi, which tells the ports of a switch apart, is 0 here.
+/// ste_src_gvmi_qp: source_gvmi, which distinguishes the ports of a switch, is 0 here.
 void source_queue(const Seen& seen, TagWriter& to) { to.put({0x28, 24}, seen.meta().source_sqn); }
 
 } // namespace softhca::core::mlx5_rings

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Lookup types: which fields of a packet stand where in a tag. What formats have in common.
+// Lookup types: the positions of a packet's fields in a tag. Common parts of the formats.
 #pragma once
 
 #include "app/softhca/core/rings/mlx5/ste/common.hpp"
@@ -7,8 +7,8 @@
 
 namespace softhca::core::mlx5_rings {
 
-/// A field of a tag, from its highest bit on, counted from the start of the tag. None crosses a
-/// 32-bit word.
+/// A field of a tag, given by its highest bit, counted from the start of the tag. No field crosses
+/// a 32-bit word.
 struct Bits {
     uint8_t at, width;
 };
@@ -37,7 +37,7 @@ class TagWriter {
     std::array<uint32_t, ste::kTagBytes / sizeof(uint32_t)> words_{};
 };
 
-/// The packet, and which of its layers the lookup is about.
+/// The packet, and which of its layers the lookup refers to.
 struct Seen {
     const Packet& packet;
     const LayerKey& layer;
@@ -47,7 +47,7 @@ struct Seen {
 };
 
 using WriteTag = void (*)(const Seen&, TagWriter&);
-/// What stands for a number in a table of lookups.
+/// The entry for a number in a table of lookups.
 struct KnownLookup {
     WriteTag write = nullptr; ///< null: nothing does
     bool inner = false;
@@ -73,12 +73,12 @@ struct KnownLookup {
 [[nodiscard]] inline uint32_t l4_type(const LayerKey& layer) {
     return layer.l4 == net::kProtoTcp ? 1 : layer.l4 == net::kProtoUdp ? 2 : 0;
 }
-/// 0: it is no IPv4.
+/// 0: not IPv4.
 [[nodiscard]] inline uint32_t ipv4(const LayerKey& layer, const std::array<uint8_t, 16>& address) {
     return layer.ip_version == 4 ? net::load_be<uint32_t>(address.data() + 12) : 0;
 }
 
-/// Priority and CFI, the qualifier and the id of a tag, at three places.
+/// Priority and CFI, the qualifier and the id of a tag, at three positions.
 struct VlanBits {
     Bits priority_cfi, kind, id;
 };
@@ -94,18 +94,18 @@ template <class To> void put_second_vlan(To& to, const VlanBits& bits, const Lay
     put_vlan(to, bits, layer.second_tci, qualifier(layer.second_svlan, layer.second_cvlan));
 }
 
-/// What the device's own keys do not have of TCP. Zeros: it is no TCP.
+/// The TCP fields that the device's own keys lack. Zeros: not TCP.
 struct TcpNumbers {
     uint32_t sequence = 0, acknowledgement = 0;
 };
 [[nodiscard]] TcpNumbers tcp_numbers(const Seen& seen);
 
-/// The beginning of a tunnel's header as it is, of whatever tunnel that rules look into. Zeros: the
-/// header is not as long.
+/// The unmodified beginning of a tunnel's header, for any tunnel that rules look into. Zeros where
+/// the header is shorter.
 using TunnelWords = std::array<uint32_t, 4>;
 [[nodiscard]] TunnelWords tunnel_words(const Packet& packet);
 
-// Lookups that look the same in all formats, by the names of mlx5_ifc.h.
+// Lookups that are the same in all formats, by the names of mlx5_ifc.h.
 void destination_ip(const Seen& seen, TagWriter& to);    ///< ste_eth_l3_ipv6_dst: of IPv4, …
 void source_ip(const Seen& seen, TagWriter& to);         ///< … and ste_eth_l3_ipv6_src: last word
 void gre(const Seen& seen, TagWriter& to);               ///< ste_gre

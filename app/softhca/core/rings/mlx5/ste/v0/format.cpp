@@ -15,7 +15,7 @@ using ste::Tag;
 
 bool add_step(Entry& entry, const HeaderStep& step) { return entry.add(step_of(step)); }
 
-/// An empty L2 header, to be edited, in place of a tunnel's headers.
+/// Replaces a tunnel's headers by an empty L2 header, to be edited.
 bool decap_l3(Entry& entry, bool with_vlan) {
     constexpr size_t kTypeAt = 12;
     HeaderStep l2{.kind = HeaderStep::Kind::insert, .bytes = net::kEthernetBytes};
@@ -71,13 +71,13 @@ bool read_edits(const Ste& ste, Entry& entry) {
                       .edits_from = uint64_t{ste.argument} * kEditListUnit});
 }
 
-/// What is different in the kinds of entries.
+/// The parts in which the kinds of entries differ.
 bool read_kind(const Ste& ste, Entry& entry) {
     switch (static_cast<SteType>(ste.type >> 4)) {
     case SteType::receive:
         if (ste.argument & kFlowTagValid) entry.flow_tag = ste.argument & ~kFlowTagValid;
         return read_tunnel(ste, entry);
-    // Edits after what happens to tags and tunnels, as always.
+    // Edits come after changes of tags and tunnels, as always.
     case SteType::modify_packet: return read_tunnel(ste, entry) && read_edits(ste, entry);
     case SteType::transmit: return read_send(ste, entry);
     }

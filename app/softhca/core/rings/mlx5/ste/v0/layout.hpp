@@ -26,7 +26,7 @@ struct Ste {
     net::be16 kind_data;       ///< modify: number of edits; transmit: action in bits 9 to 7
     net::be16 gvmi;
     net::be32 argument; ///< receive: flow tag; modify: list of edits; transmit: tag or reformat
-    uint8_t tunnel;     ///< receive, modify: action in bits 6 to 4, then what it needs
+    uint8_t tunnel;     ///< receive, modify: action in bits 6 to 4, then its parameter
     uint8_t reserved;
     net::be16 counter_15_0;
     net::be16 miss_63_48;
@@ -43,7 +43,7 @@ inline constexpr uint32_t kFlowTagValid = 1u << 31; ///< in the argument of a re
 
 /// Receive and modify.
 enum class TunnelAction : uint8_t { none, enable, decap, decap_l3, pop_vlan };
-inline constexpr uint8_t kDecapWithVlan = 1; ///< what decap_l3 needs
+inline constexpr uint8_t kDecapWithVlan = 1; ///< parameter of decap_l3
 
 /// Transmit.
 enum class SendAction : uint8_t { none = 0, push_vlan = 1, encap_l3 = 3, encap = 4 };
@@ -54,7 +54,7 @@ inline constexpr uint8_t kShiftMask = 0x3f;
 /// One header edit.
 struct RawHeaderEdit {
     uint8_t opcode;
-    uint8_t field;  ///< that is changed
+    uint8_t field;  ///< the field to change
     uint8_t shift;  ///< lowest bit of it
     uint8_t length; ///< bits; set and add have 0 for 32
     net::be32 data; ///< the value; copy: field and lowest bit in bytes 1 and 2

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Lookup types of format 0: which fields of a packet stand where in a tag.
+// Lookup types of format 0: the positions of a packet's fields in a tag.
 #include "app/softhca/core/rings/mlx5/ste/tags.hpp"
 #include "app/softhca/core/rings/mlx5/ste/v0/layout.hpp"
 
@@ -8,7 +8,7 @@ namespace {
 
 using ste::Tag;
 
-/// ste_eth_l2_src, ste_eth_l2_dst: but for the address.
+/// ste_eth_l2_src, ste_eth_l2_dst: except the address.
 void put_l2(const Seen& seen, const std::array<uint8_t, 6>& mac, TagWriter& to) {
     constexpr Bits kMac47To16{0, 32}, kMac15To0{0x20, 16}, kEtherType{0x30, 16}, kFragment{0x60, 1},
         kL3Type{0x64, 2};
@@ -111,8 +111,8 @@ void mpls(const Seen& seen, TagWriter& to) {
     to.put({0, 32}, seen.inner ? seen.tunnel().inner_mpls : seen.tunnel().mpls);
 }
 
-/// Lookups of the outer headers have one number where packets arrive and one where they are sent,
-/// and a third one for the inner headers.
+/// Lookups of the outer headers have one number on the receive side and one on the send side, and a
+/// third one for the inner headers.
 struct Lookup {
     uint8_t received, sent, inner;
     WriteTag write;
@@ -124,7 +124,7 @@ constexpr Lookup kLookups[] = {
     {0x38, 0x36, 0x37, l2_both},
     {kNone, kNone, 0x0a, l2_tunnelled},
     {0x1e, 0x0d, 0x0e, destination_ip},
-    {0x1f, 0x0f, 0x10, source_ip}, // 0x0f is also what entries have that look at nothing
+    {0x1f, 0x0f, 0x10, source_ip}, // 0x0f is also used by entries that match nothing
     {0x20, 0x11, 0x12, ipv4_5_tuple},
     {0x2b, 0x29, 0x2a, ipv4_misc},
     {0x21, 0x13, 0x14, l4},
@@ -141,7 +141,7 @@ constexpr Lookup kLookups[] = {
     {0x05, kNone, kNone, source_queue},
 };
 
-/// The same by number.
+/// Likewise by number.
 constexpr auto kByNumber = [] {
     std::array<KnownLookup, 256> known{};
     for (const Lookup& lookup : kLookups) {

@@ -78,7 +78,7 @@ constexpr EditRow kRows[] = {
     {hw::reg_2_1, 0, 31, after(EditField::reg_c, 5)},
 };
 
-/// Shifts count from the field before. Nothing: it is outside of the field.
+/// Shifts count from the preceding field. Empty: it is outside the field.
 std::optional<EditRange> range_of(uint8_t field, uint8_t shift, uint8_t length) {
     const unsigned first = shift & kShiftMask, given = length & kShiftMask;
     if (first < kFieldShift) return {};
@@ -131,7 +131,7 @@ std::optional<HeaderStep> remove_by_size(const RemoveBySizeAction& action) {
                       .bytes = static_cast<uint16_t>((word & 0x3f) * kHeaderWord)};
 }
 
-/// Where it is, and that it is one.
+/// The position, provided that it is a valid one.
 std::optional<HeaderStep> insert_at(const InsertAction& action, HeaderStep::Kind kind) {
     const auto from = anchor_of(action.start_anchor);
     if (!from) return {};
@@ -193,7 +193,7 @@ bool add_pattern(const AcceleratedListAction& action, ste::Entry& entry) {
 bool add_meter(const AsoAction& action, ste::Entry& entry) {
     if ((action.reg_type & 0xf) != kAsoMeters) return false;
     const uint32_t word = action.meter;
-    // Of a pair of registers, the color is in the odd one.
+    // In a pair of registers, the color is in the odd one.
     return entry.add({.kind = Action::Kind::meter,
                       .number = load_24(action.object),
                       .meter = static_cast<uint8_t>(word & 1),
@@ -201,7 +201,7 @@ bool add_meter(const AsoAction& action, ste::Entry& entry) {
                       .before = static_cast<Color>(word >> 1 & 3)});
 }
 
-/// Bytes that the first action takes; 0: it is none, or there is no room for it.
+/// Size of the first action; 0: it is not a valid action, or there is no room for it.
 size_t read_action(std::span<const std::byte> bytes, ste::Entry& entry) {
     const auto take = [&]<class T>(bool (*add)(const T&, ste::Entry&)) -> size_t {
         const auto action = as<T>(bytes);
@@ -248,7 +248,7 @@ bool read_actions(std::span<const std::byte> bytes, ste::Entry& entry) {
     return true;
 }
 
-/// Of a list, where each action has room for a double one.
+/// For a list, where each action has room for a double one.
 bool read_edit(ste::RawEdit raw, std::vector<HeaderStep>& steps) {
     std::optional<HeaderStep> step;
     switch (static_cast<ActionId>(raw.front())) {

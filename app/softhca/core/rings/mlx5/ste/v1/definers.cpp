@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Layouts of definers: tags of 32 bytes with fields of several lookups. Source: rdma-core,
-// providers/mlx5/mlx5_ifc.h, ste_def0_v1 and so on; which of them libmlx5 asks for, dr_matcher.c.
+// providers/mlx5/mlx5_ifc.h, ste_def0_v1 and so on; dr_matcher.c for which of them libmlx5 uses.
 #include "app/softhca/core/rings/mlx5/ste/format.hpp"
 #include "app/softhca/core/rings/mlx5/ste/tags.hpp"
 #include "app/softhca/core/rings/mlx5/ste/v1/layout.hpp"
@@ -14,11 +14,12 @@ constexpr Bits at(unsigned bit, unsigned width) {
     return {static_cast<uint8_t>(bit), static_cast<uint8_t>(width)};
 }
 
-/// Writes a packet's fields, of which the definer's mask has some.
+/// Writes those of a packet's fields that the definer's mask includes.
 class MaskedWriter : public TagWriter {
   public:
     explicit MaskedWriter(const Tag& mask) : mask_(mask) {}
-    /// Whether it is worth the trouble to find out what is there. Of one word.
+    /// Whether the mask includes any of these bits, so that they are worth computing. Within one
+    /// word.
     [[nodiscard]] bool wants(Bits bits) const {
         return (net::load_be<uint32_t>(&mask_[bits.at / 32 * sizeof(uint32_t)]) & ones(bits)) != 0;
     }
@@ -28,7 +29,7 @@ class MaskedWriter : public TagWriter {
     const Tag& mask_;
 };
 
-/// Writes ones where fields are, whatever is in them.
+/// Writes ones at the positions of fields, whatever their values.
 class FieldWriter : public TagWriter {
   public:
     void put(Bits bits, uint32_t) { TagWriter::put(bits, ~0u >> (32u - bits.width)); }
@@ -41,7 +42,7 @@ class FieldWriter : public TagWriter {
 
 // ---------------------------------------------------------------- what layouts have in common
 
-/// A word with what many layouts have of a layer in the same way: fragment, types, first tag.
+/// A word that many layouts have in the same form for a layer: fragment, types, first tag.
 template <class To> void put_l2_word(To& to, unsigned bit, const LayerKey& layer) {
     to.put(at(bit + 3, 1), layer.ip_fragment);
     to.put(at(bit + 0x0a, 2), l3_type(layer));
@@ -66,7 +67,7 @@ template <class To> void put_types(To& to, unsigned bit, const LayerKey& layer) 
     to.put(at(bit + 2, 2), l4_type(layer));
     to.put(at(bit + 4, 2), qualifier(layer.svlan, layer.cvlan));
 }
-/// With the protocol before, and whether it is a fragment behind.
+/// Preceded by the protocol and followed by the fragment flag.
 template <class To> void put_protocol_and_types(To& to, unsigned bit, const LayerKey& layer) {
     to.put(at(bit, 8), layer.ip_proto);
     put_types(to, bit + 8, layer);
@@ -103,7 +104,7 @@ void put_tunnel_header(To& to, unsigned bit, size_t count, const Packet& packet)
         to.put(at(bit + 32 * i, 32), words[i]);
 }
 
-/// What keys do not have of an IPv4 header, and of TCP's.
+/// The fields of an IPv4 header, and of TCP's, that keys lack.
 template <class To> void put_header_rest(To& to, const Packet& packet) {
     const net::Headers& headers = packet.headers();
     const auto ipv4_word = [&](uint32_t at) -> uint32_t {
@@ -215,7 +216,7 @@ constexpr auto kLayout26 = [](const Packet& packet, auto& to) {
     const auto& source = layer.ip_version == 6 ? layer.src_ip : kNone;
     to.put_bytes(0, source.data(), source.size());
     put_l2_word(to, 0x80, layer);
-    to.put({0xab, 1}, 1); // L2 is sound: what is not does not get into the device
+    to.put({0xab, 1}, 1); // L2 is sound: unsound frames do not get into the device
     put_outer_integrity(to, 0xac, packet, Integrity::kL3);
     put_outer_integrity(to, 0xad, packet, Integrity::kL4);
     put_second_vlan_word(to, 0xa0, layer);

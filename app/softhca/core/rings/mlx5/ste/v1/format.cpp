@@ -34,7 +34,7 @@ bool read_mask_ste(const MaskSte& ste, SteType type, Entry& entry) {
     return read_actions(ste.actions, entry);
 }
 
-/// Its definer has the mask, as of the entries that follow.
+/// The mask is in its definer, as for the entries that follow.
 bool read_match_ste(const MatchSte& ste, Entry& entry) {
     read_ways(ste.head, entry);
     entry.lookup = lookup_of(SteType::match, ste.head.definer);

@@ -13,11 +13,12 @@
 
 namespace softhca::core::mlx5_rings::v1 {
 
-/// In Ste::format. Entries of the first two have a mask and room for one double action, those that
-/// match have a tag of twice the size, their definer's mask, and room for three single actions.
+/// In Ste::format. Entries of the first two kinds have a mask and room for one double action. Those
+/// of kind match have a tag of twice the size, their definer's mask, and room for three single
+/// actions.
 enum class SteType : uint8_t { mask_bytes = 0, mask_words = 1, match = 4 };
 
-/// What kinds of entries have in common, the first 20 bytes.
+/// The first 20 bytes, common to all kinds of entries.
 struct SteHead {
     uint8_t format; ///< SteType
     uint8_t counter_23_16;
@@ -60,7 +61,7 @@ inline constexpr uint16_t kNextMasksWords = 1u << 15; ///< in MaskSte::next_form
 [[nodiscard]] constexpr uint16_t lookup_of(SteType type, uint8_t definer) {
     return static_cast<uint16_t>(static_cast<unsigned>(type) << 8 | definer);
 }
-/// The definer of entries that look at nothing. Of those with a mask of their own, it is that of
+/// The definer of entries that match nothing. For entries with a mask of their own, it is that of
 /// another lookup.
 inline constexpr uint8_t kDontCare = 0x0f;
 
@@ -105,7 +106,8 @@ struct ModifyListAction {
     uint8_t count;
     net::be16 list; ///< in units of kEditListUnit
 };
-/// A pattern of edits, and the first of the arguments with what they set, add and insert.
+/// A pattern of edits, and the first of the arguments with the values that they set, add and
+/// insert.
 struct AcceleratedListAction {
     uint8_t id;
     std::array<uint8_t, 3> pattern; ///< in units of kEditListUnit
@@ -115,7 +117,7 @@ struct AcceleratedListAction {
 struct RemoveToHeaderAction {
     uint8_t id;
     uint8_t start_anchor, end_anchor;
-    uint8_t flags; ///< decap, VNI to the CQE: which this device always and never does
+    uint8_t flags; ///< decap, VNI to the CQE: which this device does always and never, respectively
 };
 struct RemoveBySizeAction {
     uint8_t id;
@@ -129,7 +131,7 @@ static_assert(sizeof(FlowTagAction) == kSingleBytes && sizeof(ModifyListAction) 
 /// Set, add and copy.
 struct ModifyAction {
     uint8_t id;
-    uint8_t field;  ///< that is changed
+    uint8_t field;  ///< the field to change
     uint8_t shift;  ///< lowest bit of it, plus kFieldShift
     uint8_t length; ///< bits
     net::be32 data; ///< the value; copy: field and shift in bytes 1 and 2
@@ -155,7 +157,7 @@ inline constexpr uint8_t kAsoMeters = 2; ///< a type
 static_assert(sizeof(ModifyAction) == kDoubleBytes && sizeof(InsertAction) == kDoubleBytes &&
               sizeof(AsoAction) == kDoubleBytes && offsetof(AsoAction, reg_type) == 4 &&
               sizeof(AcceleratedListAction) == kDoubleBytes);
-static_assert(sizeof(ModifyAction) == ste::kEditBytes); // what lists consist of
+static_assert(sizeof(ModifyAction) == ste::kEditBytes); // the elements of lists
 
 // ---------------------------------------------------------------- the parts of the format
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Lookup types of format 1: which fields of a packet stand where in a tag.
+// Lookup types of format 1: the positions of a packet's fields in a tag.
 #include "app/softhca/core/rings/mlx5/ste/tags.hpp"
 #include "app/softhca/core/rings/mlx5/ste/v1/layout.hpp"
 
@@ -8,7 +8,7 @@ namespace {
 
 using ste::Tag;
 
-/// ste_eth_l2_src_v1, ste_eth_l2_dst_v1: but for the address.
+/// ste_eth_l2_src_v1, ste_eth_l2_dst_v1: except the address.
 void put_l2(const Seen& seen, const std::array<uint8_t, 6>& mac, TagWriter& to) {
     constexpr Bits kFragment{3, 1}, kL3Type{0x0a, 2}, kL4Type{0x0c, 2}, kMac47To16{0x20, 32},
         kMac15To0{0x40, 16}, kEtherType{0x50, 16};
@@ -100,14 +100,14 @@ void l4(const Seen& seen, TagWriter& to) {
     to.put(kTcpFlags, layer.tcp_flags);
 }
 
-/// ste_eth_l4_misc_v1, and ste_icmp_v1 in packets of that.
+/// ste_eth_l4_misc_v1, and ste_icmp_v1 in ICMP packets.
 void l4_misc(const Seen& seen, TagWriter& to) {
     constexpr Bits kAcknowledgement{0x20, 32}, kSequence{0x40, 32}, kIcmpData{0x20, 32},
         kIcmpType{0x40, 8}, kIcmpCode{0x48, 8};
     const TcpNumbers tcp = tcp_numbers(seen);
     to.put(kAcknowledgement, tcp.acknowledgement);
     to.put(kSequence, tcp.sequence);
-    if (seen.inner) return; // the device's keys have no ICMP of what a tunnel carries
+    if (seen.inner) return; // the device's keys have no ICMP fields of a tunnel's payload
     const TunnelKey& key = seen.tunnel();
     to.put(kIcmpData, key.icmp_data | key.icmpv6_data);
     to.put(kIcmpType, key.icmp_type | key.icmpv6_type);
@@ -125,7 +125,7 @@ void any_tunnel_header(const Seen& seen, TagWriter& to) {
     tunnel_header(seen, to);
 }
 
-/// Numbers of definers with a mask of bytes (0…) or of words (1…), of the outer and of the inner
+/// Numbers of definers with a mask of bytes (0…) or of words (1…), for the outer and for the inner
 /// headers. Source: dr_ste_v1.h, DR_STE_V1_LU_TYPE_*.
 struct Lookup {
     uint16_t outer, inner;
@@ -139,7 +139,7 @@ constexpr Lookup kLookups[] = {
     {0x007, 0x008, ipv4_5_tuple},
     {0x009, 0x00a, l4},
     {0x00b, 0x00c, l2_both},
-    {0x00d, 0x00f, ipv4_misc}, // 0x00f is also what entries have that look at nothing
+    {0x00d, 0x00f, ipv4_misc}, // 0x00f is also used by entries that match nothing
     {0x00e, kNone, any_tunnel_header},
     {0x104, kNone, source_queue},
     {0x107, 0x108, destination_ip},
@@ -154,7 +154,7 @@ constexpr Lookup kLookups[] = {
     {0x113, 0x114, l4_misc},
 };
 
-/// The same by number.
+/// Likewise by number.
 constexpr auto kByNumber = [] {
     std::array<KnownLookup, 0x200> known{};
     for (const Lookup& lookup : kLookups) {
