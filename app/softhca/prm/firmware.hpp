@@ -184,8 +184,8 @@ class Firmware final : private core::Listener {
         const auto found = send_registers.find(uar);
         return found != send_registers.end() ? found->second : nullptr;
     }
-    /// Creates the key for all memory on first use: firmware moves memory before the driver
-    /// attaches.
+    /// Creates the key for all memory on first use: the guest's firmware moves memory before the
+    /// driver attaches.
     void make_reserved_lkey();
     /// PD 0 is the firmware's own: the driver creates queues in it that never receive.
     core::Number pd_of(uint64_t pd) const {
