@@ -249,7 +249,7 @@ struct RingFormat {
     uint32_t (*rx_stop)(RxRing& ring);
     void (*rx_destroy)(RxRing* ring);
     /// Makes the next completion, or one that the queue's lcore has not seen yet, raise an event in
-    /// the CQ's channel. Called on any thread that no burst of the queue runs on meanwhile. 0 or an
+    /// the CQ's channel. Called on any thread, but never while a burst of the queue runs. 0 or an
     /// errno value.
     int (*rx_arm)(RxRing& ring);
     /// An event was taken from the channel.

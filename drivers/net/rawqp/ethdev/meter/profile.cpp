@@ -16,7 +16,7 @@ constexpr uint32_t kCountsPackets = 3u << mlx5::kMeterModeShift; // rather than 
 /// What the three algorithms have in common: one bucket or the other, or both.
 struct Buckets {
     uint64_t committed_rate, committed_size, excess_rate, excess_size;
-    uint32_t mode; ///< bits of MeterParameters::mode
+    uint32_t mode; ///< bits of mlx5::MeterParams::flags
 };
 
 MeterResult<Buckets> buckets_of(const rte_mtr_meter_profile& profile) {

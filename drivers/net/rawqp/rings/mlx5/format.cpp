@@ -49,7 +49,7 @@ uint64_t tx_offloads(const verbs::Api& api, ibv_context* context,
 
 template <class Ring> PtpStamps& ptp_stamps(RxRing& ring) { return static_cast<Ring&>(ring).ptp; }
 
-/// See packet_type() and tunnel_type() in rx_tables.hpp.
+/// See packet_type() and tunnel_type() in rx_describe.hpp.
 constexpr uint32_t kPacketTypes[] = {
     RTE_PTYPE_L2_ETHER,
     RTE_PTYPE_L3_IPV4_EXT_UNKNOWN,
