@@ -12,45 +12,45 @@ namespace perf {
 namespace {
 
 constexpr const char* kDescription =
-    "rawqp-perf EAL-OPTIONS -- OPTIONS: what a packet costs on any DPDK port.";
+    "rawqp-perf EAL-OPTIONS -- OPTIONS: measures the cost of a packet on any DPDK port.";
 
 constexpr const char* kFooter = R"(
 A subject is NAME=PORT[,peer=PORT][,queues=N][,descriptors=N], where PORT is an ethdev name or
-number, and peer the port at the other end of its cable (without peer: the port's wire loops). Some
-are no drivers but hand-written loops. Two are on an RDMA device: floor:DEVICE, the cheapest over its mapped
-mlx5 rings, and verbs:DEVICE, the cheapest over its verbs provider. How far ahead of their use the
-floor asks for lines may be given, in packets: fetch=N of CQEs and mbufs (0: never), claim=N of WQEs
-(none: never), else it is the best for the distance. The third, for rate and latency, is rings:CPU:
-the floor over rings in memory, and a thread on that CPU that moves packets from send to receive
-queue and does nothing else a device does; its fetch and claim are of packets that it reads, and of
-buffers and CQEs that it writes (0 or none: never). With several subjects their
-rounds alternate, so that the drift of the machine hits all alike: compare their figures of one
-pass.
+number, and peer the port at the other end of its cable (without peer, the port's wire loops back).
+Some subjects are not drivers but hand-written loops. Two run on an RDMA device: floor:DEVICE, the
+cheapest possible on its mapped mlx5 rings, and verbs:DEVICE, the cheapest possible through its verbs
+provider. The floor's prefetch distances may be given in packets: fetch=N for CQEs and mbufs (0:
+never), claim=N for WQEs (none: never); the default is the best for --distance. The third, for rate
+and latency, is rings:CPU: the floor over rings in memory, and a thread on that CPU that moves packets
+from send to receive queue and does nothing else that a device does; its fetch and claim are for
+packets that it reads, and for buffers and CQEs that it writes (0 or none: never). The rounds of
+several subjects alternate, so that drift of the machine affects all of them equally: compare only
+figures of the same pass.
 
 Measures:
-  rx, tx, forward  cycles per packet while the device idles, in drained rounds
+  rx, tx, forward  cycles per packet while the device is idle, in drained rounds
   rate             packets per second from the peer to the port
-  rate_by_rules    the same, each packet by one of --rules flow rules after the other
+  rate_by_rules    the same, each packet by the next of --rules flow rules
   latency          microseconds from the peer's tx_burst to the port's rx_burst, percentiles; one
-                   burst at a time. Of a loop without a driver only where its wire loops
+                   burst at a time. For a loop without a driver only if its wire loops back
   flows            flow rules inserted and deleted per second
-  flows_async      the same from a template table, by a queue of operations
+  flows_async      the same from a template table, through an operations queue
   flows_group      as flows, in group 1
   flows_group_async  as flows_async, in group 1
 
-How far from the lcore the lines are that the device has written and read when rx, tx and forward
-are timed, by --distance; start a software device accordingly:
+Where the lines that the device has written and read are when rx, tx and forward are timed, by
+--distance; start a software device accordingly:
   near  in the lcore's cache: the device's thread shares its CPU
-  far   in another core's cache: the device's thread has --device-cpu, which is held meanwhile, so
-        that the device does not run. Needs CAP_SYS_NICE
+  far   in another core's cache: the device's thread runs on --device-cpu, which is held meanwhile
+        so that the device does not run. Needs CAP_SYS_NICE
   cold  in memory: rings and mbufs are evicted from all caches
 
 Started with --proc-type=secondary, it measures the ports of a rawqp-perf that runs as the primary
-process, as that has set them up: give it the same options. With --step neither of them polls while the
-other measures. EAL needs hugepages for that.
+process, as the primary has set them up: give it the same options. With --step neither of them polls
+while the other measures. EAL needs hugepages for this.
 
 With --first-packet NAME=DEVARGS instead of subjects: microseconds from probe to first packet, on a
-device whose wire loops.
+device whose wire loops back.
 
 Example: the driver and its floor on a software device
   softhca --cpus 1 --port wire=pair:a --port wire=pair:a --port wire=pair:b --port wire=pair:b -- \
@@ -157,7 +157,7 @@ std::optional<Options> parse_options(int argc, char** argv, int& status) {
         ->delimiter(',')
         ->check(on_off);
     app.add_option("--offloads", options.offloads,
-                   "of what is received, and seen in mbufs: any of checksum, rss, vlan (frames have"
+                   "Rx offloads with results in mbufs: any of checksum, rss, vlan (frames have"
                    " tags), mark (by a flow rule)")
         ->delimiter(',')
         ->check(CLI::IsMember({"checksum", "rss", "vlan", "mark"}));
@@ -165,36 +165,35 @@ std::optional<Options> parse_options(int argc, char** argv, int& status) {
         ->transform(decimal(1, UINT16_MAX));
     app.add_option("--round", options.round, "timed packets in a round (512)")
         ->transform(decimal(1, UINT16_MAX));
-    app.add_option("--warm-up", options.warm_up, "packets before those (64)")
+    app.add_option("--warm-up", options.warm_up, "packets before the timed ones (64)")
         ->transform(decimal(0, UINT16_MAX));
     app.add_option("--rounds", options.rounds, "rounds of each subject in a pass (64)")
         ->transform(decimal(1, 1'000'000));
-    app.add_option("--passes", options.passes, "how often all is measured (9)")
+    app.add_option("--passes", options.passes, "how often everything is measured (9)")
         ->transform(decimal(1, 1'000'000));
-    app.add_option("--seconds", options.seconds, "of a rate measure (1)")
+    app.add_option("--seconds", options.seconds, "of a rate measurement (1)")
         ->check(CLI::Range(0.001, 86400.0));
-    app.add_option("--packets", options.packets, "of a latency measure (2000)")
+    app.add_option("--packets", options.packets, "of a latency measurement (2000)")
         ->transform(decimal(1, 100'000'000));
-    app.add_option("--rules", options.rules, "of a measure of flow rules (1000)")
+    app.add_option("--rules", options.rules, "of a measurement of flow rules (1000)")
         ->transform(decimal(1, 10'000'000));
     std::string distance = "near";
     app.add_option("--distance", distance, "of rx, tx and forward, see below (near)")
         ->check(CLI::IsMember({"near", "far", "cold"}));
     std::string pages = "huge";
-    app.add_option("--pages", pages, "that packets and rings are on: huge, 4k (huge)")
+    app.add_option("--pages", pages, "of packets and rings: huge, 4k (huge)")
         ->check(CLI::IsMember({"huge", "4k"}));
-    app.add_option("--device-cpu", options.device_cpu, "where a software device's thread runs")
+    app.add_option("--device-cpu", options.device_cpu, "that a software device's thread runs on")
         ->transform(decimal(0, 4095));
     app.add_option("--to", options.to,
                    "destination MAC of rate and latency frames (the port's; it is promiscuous)");
-    app.add_option(
-        "--trace", options.trace,
-        "folder: write down each instruction of a round of rx, tx and forward (near only),"
-        " for tests/perf/touched.py");
+    app.add_option("--trace", options.trace,
+                   "folder: record each instruction of a round of rx, tx and forward (near only),"
+                   " for tests/perf/touched.py");
     app.add_flag("--step", options.step,
-                 "say \"your turn\" before each figure, and in a primary process at the end, and"
-                 " wait for a line on standard input: to measure in two processes by turns");
-    app.add_option("--json", options.json, "write all figures there; - is standard output");
+                 "print \"your turn\" before each figure, and in a primary process at the end, and"
+                 " wait for a line on standard input, so that two processes can alternate");
+    app.add_option("--json", options.json, "write all figures to this file; - is standard output");
     try {
         app.parse(argc, argv);
         std::transform(subjects.begin(), subjects.end(), std::back_inserter(options.subjects),

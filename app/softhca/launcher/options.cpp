@@ -14,38 +14,38 @@ namespace {
 
 constexpr const char* kDescription =
     "softhca runs a program on a software RDMA NIC: libibverbs, DPDK and perftest find a ConnectX\n"
-    "look-alike (mlx5_0 ...) with no hardware, kernel module or root rights. The devices live as "
+    "look-alike (mlx5_0 ...) without hardware, kernel modules or root rights. The devices live as "
     "long\nas the program.";
 
 constexpr const char* kFooter = R"(
 A port is written as key=value,... :
-  wire=WHERE      where its cable goes (default: loop)
+  wire=WHERE      what its cable is connected to (default: loop)
       loop                    back to the port itself
-      tap:NAME[:plain]        a network interface of this machine (needs CAP_NET_ADMIN)
+      tap:NAME[:plain]        a network interface on this machine (needs CAP_NET_ADMIN)
       link:NAME               to the port of another softhca with the same link:NAME; loses nothing
       pair:NAME               to another port of this softhca with the same pair:NAME
-      socket:PATH             a SEQPACKET socket, one frame a message; loses nothing
-      pcap:IN[,OUT]           plays the file IN once, records to OUT what the port sends
+      socket:PATH             a SEQPACKET socket, one frame per message; loses nothing
+      pcap:IN[,OUT]           plays the file IN once, records what the port sends to OUT
       gen[:size=60,flows=1,count=N,rate=PER_SECOND]
                               UDP frames, as fast as the device takes them unless rate= is given
-      sink                    takes everything, gives nothing
-  netdev=NAME     name of the emulated kernel interface beside the port (default: soft0, soft1 ...)
-  netdev=tap[:NAME]   a real TAP interface instead: what no flow rule takes goes to the kernel
+      sink                    accepts everything, sends nothing
+  netdev=NAME     name of the emulated kernel interface of the port (default: soft0, soft1 ...)
+  netdev=tap[:NAME]   a real TAP interface instead: packets no flow rule takes go to the kernel
   mac=ADDRESS     of the port (default: a random local one)
   mtu=BYTES       68 to 9978 (default: 1500)
-  speed=MBPS      what the link claims: 1000 ... 400000, or 1G ... 400G (default: 100G)
-  pause=on|off    on: an empty receive queue holds the wire (default: off, frames are dropped)
-  devx=on|off     off: programs may not run firmware commands (default: on, they may)
+  speed=MBPS      speed that the link reports: 1000 ... 400000, or 1G ... 400G (default: 100G)
+  pause=on|off    on: an empty receive queue pauses the wire (default: off, frames are dropped)
+  devx=on|off     off: programs may not issue firmware commands (default: on)
   steering_format=0|1
-                  of software steering: as ConnectX-5 has it, or as ConnectX-6 Dx, with meters and
-                  definers (default: 0; a guest has it only if this is given)
+                  format of software steering: that of ConnectX-5, or of ConnectX-6 Dx, with meters
+                  and definers (default: 0; a guest has software steering only if this is given)
   carrier=peer|always
-                  always: the link is up even while nobody is at the other end of link: or socket:,
-                  for programs that want it up when they start (default: peer)
+                  always: the link is up even while nothing is at the other end of link: or socket:,
+                  for programs that need it up when they start (default: peer)
   device=NAME     name of the RDMA device (default: mlx5_0, mlx5_1 ...)
   fault=COMMAND:ERRNO[:TIMES[:AFTER]],...
-                  device commands fail, as create_qp:EPERM or open:EACCES; see `softhca fault`
-  pci=ADDRESS     PCI address it shows (default: 0000:ca:00.0, 0000:ca:00.1 ...)
+                  commands that fail, such as create_qp:EPERM or open:EACCES; see `softhca fault`
+  pci=ADDRESS     PCI address that it reports (default: 0000:ca:00.0, 0000:ca:00.1 ...)
 
 Examples:
   softhca -- ibv_devinfo -v
@@ -61,23 +61,23 @@ Examples:
   softhca --config nic.json -- PROGRAM ...
       with nic.json: {"threads": 1, "ports": [{"wire": "gen:size=60,flows=64", "pause": true}]}
   softhca stat
-      what the devices of all running programs count: packets, WQEs, doorbells, drops by cause
+      the counters of all running programs' devices: packets, WQEs, doorbells, drops by cause
   softhca dump
       their objects: queues, what is posted in the rings, rules, flow tables, memory keys
   softhca trace mlx5_0 --count 1
-      the whole way of the next packet in words: rules, hash, queue, WQE, CQE or why it is dropped
+      the path of the next packet in words: rules, hash, queue, WQE, CQE or why it is dropped
   softhca capture mlx5_0 - | wireshark -k -i -
-      its packets, with what became of each
+      its packets, with the fate of each
   softhca link mlx5_0 down
       pulls the cable of a running program's device
   softhca fault mlx5_0 reg_mr:ENOMEM:1
-      the next registration of memory fails
+      the next memory registration fails
   softhca vm -- sh -c 'modprobe mlx5_ib && ibv_devinfo'
-      the device under an unmodified kernel in QEMU; softhca vm --help tells more
+      the device under an unmodified kernel in QEMU; see softhca vm --help
 
 Exit status: that of the program, 128 + N if signal N ended it; 2 for a wrong command line, 125 if
 softhca itself failed, 126 or 127 if the program could not be run or found.
-Only programs that are dynamically linked and carry no file capabilities can be served.)";
+Only programs that are dynamically linked and have no file capabilities are supported.)";
 
 /// CLI11 does not know about the program after --.
 class HelpFormatter : public CLI::Formatter {
@@ -175,7 +175,7 @@ void declare_where(CLI::App& command, Where& where) {
     auto* const pid = declare_pid(command, where.pid, "of this program only");
     command
         .add_option("--socket", where.socket,
-                    "of whoever serves this control socket, as nic0.control in the folder of "
+                    "of the server of this control socket, such as nic0.control in the folder of "
                     "`softhca vm --log`")
         ->type_name("FILE")
         ->excludes(pid);
@@ -183,12 +183,12 @@ void declare_where(CLI::App& command, Where& where) {
 
 void declare_looks(CLI::App& app, Arguments& arguments) {
     const auto add_count = [](CLI::App& command, uint64_t& count) {
-        command.add_option("--count", count, "so many packets (default: until interrupted)")
+        command.add_option("--count", count, "number of packets (default: until interrupted)")
             ->type_name("N")
             ->transform(decimal(int64_t{1}, kMostPackets).description(""));
     };
-    CLI::App* trace = app.add_subcommand(
-        "trace", "tells in words how packets go through a running device, and why");
+    CLI::App* trace =
+        app.add_subcommand("trace", "describes how packets pass through a running device, and why");
     trace->add_option("DEVICE", arguments.trace.device,
                       "name, as mlx5_0 (default: all of the program)");
     add_count(*trace, arguments.trace.count);
@@ -212,18 +212,18 @@ void declare(CLI::App& app, Arguments& arguments) {
     app.add_option("--threads", arguments.threads, "device threads (default: 1)")
         ->type_name("N")
         ->transform(decimal(1, 64));
-    app.add_option("--cpus", arguments.cpus, "CPUs of the device threads, as 0,1 (default: any)")
+    app.add_option("--cpus", arguments.cpus, "CPUs of the device threads, e.g. 0,1 (default: any)")
         ->type_name("N,...")
         ->delimiter(',')
         ->allow_extra_args(false)
         ->transform(decimal(0, 4095));
     app.add_option("--config", arguments.config_file,
-                   "JSON file: ports, threads, cpus, enforce; options given here win")
+                   "JSON file: ports, threads, cpus, enforce; options override it")
         ->type_name("FILE");
     app.add_flag("--enforce", arguments.enforce,
-                 "demand a kernel's rights: CAP_NET_RAW, RLIMIT_MEMLOCK");
+                 "require the rights a kernel would: CAP_NET_RAW, RLIMIT_MEMLOCK");
     app.add_flag("-v,--verbose", arguments.verbose,
-                 "say what is done; twice: every device command");
+                 "log what is done; twice: every device command");
 
     const std::pair<const char*, const char*> shows[] = {
         {"stat", "shows the counters of running devices"},
@@ -245,7 +245,7 @@ void declare(CLI::App& app, Arguments& arguments) {
     const char* const of_several = "of this program, if several have such a device";
     declare_pid(*link, arguments.link.pid, of_several);
 
-    CLI::App* fault = app.add_subcommand("fault", "lets something go wrong at a running device");
+    CLI::App* fault = app.add_subcommand("fault", "injects a fault into a running device");
     fault->add_option("DEVICE", arguments.fault.device, "name, as mlx5_0")->required();
     fault
         ->add_option("WHAT", arguments.fault.fault,
@@ -254,10 +254,10 @@ void declare(CLI::App& app, Arguments& arguments) {
                      "error_cqe:QUEUE[:SYNDROME]      a queue's next WQE ends with an error CQE\n"
                      "fatal:NUMBER                    a queue or CQ breaks\n"
                      "overrun:CQ                      a CQ's next completion overruns it\n"
-                     "stall:MILLISECONDS              nothing happens for so long\n"
-                     "device_fatal                    the device is dead\n"
-                     "none                            commands succeed again; says which were "
-                     "still to fail\n"
+                     "stall:MILLISECONDS              the device does nothing for that long\n"
+                     "device_fatal                    the device fails\n"
+                     "none                            commands succeed again; prints those that "
+                     "were still to fail\n"
                      "Numbers are those of `softhca stat`")
         ->required();
     declare_pid(*fault, arguments.fault.pid, of_several);

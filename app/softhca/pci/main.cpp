@@ -87,18 +87,18 @@ int main(int argc, char** argv) try {
     Options options;
     CLI::App app{"A ConnectX-5 look-alike for a QEMU guest (x-pci-proxy-dev, vfio-user-pci)."};
     app.add_option("--port", options.port,
-                   "the port: wire=SPEC[,mac=…,mtu=…,speed=…], as softhca --port");
+                   "the port: wire=SPEC[,mac=…,mtu=…,speed=…], as in softhca --port");
     auto* const fd =
         app.add_option("--fd", options.fd, "connected socket that QEMU has as x-pci-proxy-dev,fd=");
     auto* const qtest =
         app.add_option("--qtest", options.qtest, "QEMU's -qtest socket, for interrupts");
-    auto* const vfio_user =
-        app.add_option("--vfio-user", options.vfio_user, "socket to make for QEMU's vfio-user-pci");
+    auto* const vfio_user = app.add_option("--vfio-user", options.vfio_user,
+                                           "socket to create for QEMU's vfio-user-pci");
     fd->needs(qtest)->excludes(vfio_user);
     app.add_option(
         "--control", options.control,
-        "control socket to make: stat, dump, link, inject, event, fatal, commands (one JSON "
-        "object a line)");
+        "control socket to create: stat, dump, link, inject, event, fatal, commands (one "
+        "JSON object per line)");
     CLI11_PARSE(app, argc, argv);
     if (options.fd < 0 && options.vfio_user.empty()) {
         std::fprintf(stderr, "softhca-pci: say how QEMU connects: --fd and --qtest, or "
