@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The bars that the project has set itself, by setting ("far", "near", "far-4k" …, see effort.py).
-None: the figure is reported only."""
+"""The targets that the project has set itself, by setting ("far", "near", "far-4k" …, see effort.py).
+None: the figure is only reported."""
 
 from __future__ import annotations
 
-# ÷ net_mlx5's best.
+# Ratio to net_mlx5's best variant.
 _CYCLES = {"far": 0.75, "cold": 0.80, "far-4k": 0.85}
 _CYCLES_NEAR = {"64": 0.80, "imix": 0.90, "1500": 0.90}
 _BURSTS = {4: 0.80, 8: 0.85}
@@ -21,12 +21,12 @@ def cycles(setting: str, measure: str, size: str) -> str | None:
 
 
 def floor(setting: str) -> str | None:
-    """÷ the hand-written loop over mapped rings, at the same distance."""
+    """Ratio to the hand-written loop over mapped rings, at the same distance."""
     return "<= 1.25" if setting in ("far", "near", "cold") else None
 
 
 def floor_otherwise(name: str) -> str | None:
-    """The floor with another prefetch distance ÷ the floor; "same" shows what noise is."""
+    """The floor with another prefetch distance ÷ the floor; "same" shows the noise."""
     return None if name == "same" else ">= 0.95"
 
 
@@ -53,7 +53,7 @@ def offloads(setting: str) -> str | None:
 
 
 def growth(setting: str, queues: int) -> str | None:
-    """Cost with many queues ÷ with one, ÷ the same of the floor."""
+    """Cost with many queues ÷ with one, divided by the same ratio of the floor."""
     return "<= 1.15" if queues == 64 and setting in ("far", "near") else None
 
 
@@ -81,7 +81,7 @@ def flows() -> str:
 
 
 def lookups() -> str:
-    """Look-ups of a packet in a device with many rules ÷ with few of the same mask. One that finds no buffer is
+    """Lookups per packet in a device with many rules ÷ with few of the same mask. A packet that finds no buffer is
     looked up again."""
     return "<= 1.05"
 
@@ -92,11 +92,11 @@ def async_flows(row: str) -> str | None:
 
 
 def scale() -> str:
-    """A packet's time beside many objects ÷ beside one of them: the cost is flat, but caches hold fewer of many."""
+    """A packet's time with many objects ÷ with one: their number costs nothing, but caches hold fewer of many."""
     return "<= 1.50"
 
 
-START_MS = 50.0  # that a program may take longer to start under softhca
+START_MS = 50.0  # additional start-up time allowed under softhca
 
 
 def start() -> str:

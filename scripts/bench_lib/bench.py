@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Measures the driver beside its peers and prints ratios. Called by scripts/bench after setup.
+"""Measures the driver and its peers and prints ratios. Called by scripts/bench after setup.
 
-Machines drift; so what is compared is measured in turns, A B A B …, and only ratios within a turn
-are results. Each row has the median, the least and the greatest of them.
+Machines drift, so subjects to be compared are measured alternately, A B A B …, and only ratios within a
+turn are results. Each row has the median, the least and the greatest of them.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The benchmarks. Each gives rows."""
+"""The benchmarks. Each yields rows."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PERCENTILES = {"median": "latency", "p99": "latency_p99", "p999": "latency_p999"
 
 
 def latency(runner: Runner, effort: Effort, results: Results) -> None:
-    """Time of a packet from port to port, percentiles by frame size and burst."""
+    """Latency of a packet from port to port, percentiles by frame size and burst."""
     bench = Bench()
     bench.add(RAWQP, RAWQP)
     bench.add_mlx5(MLX5_VARIANTS)
@@ -48,9 +48,8 @@ def latency(runner: Runner, effort: Effort, results: Results) -> None:
 
 
 def latency_beside_floor(runner: Runner, effort: Effort, results: Results) -> None:
-    """What is the device's of a single packet's latency, and what a driver can change: ours and net_mlx5's
-    beside loops that do the least. Each has one port whose wire loops, as a floor has no peer of its
-    kind."""
+    """How much of a single packet's latency is due to the device, and how much to the driver: ours and net_mlx5
+    against minimal loops. Each has one port whose wire loops back, as a floor has no peer of its kind."""
     bench = Bench()
     for name in (RAWQP, MLX5, FLOOR):
         bench.add(name, name, MLX5_VARIANTS["no CQE compression"] if name == MLX5 else "")
@@ -64,22 +63,22 @@ def latency_beside_floor(runner: Runner, effort: Effort, results: Results) -> No
                     (name, FLOOR))
 
 
-# net_mlx5 can make its rules in two ways, but not both in one process; ours both. Rows of its second
-# way end in _verbs.
+# net_mlx5 can create rules in two ways, but only one of them in a process; ours can do both. Rows of its
+# second way end in _verbs.
 FLOW_ENGINES = {"": "its default", "dv_flow_en=0": "verbs flows"}
 FLOW_MEASURES = {"insertion": "flows", "deletion": "flows_deletions", "memory": "flows_bytes"}
 ASYNC_MEASURES = {"insertion": "flows_async", "deletion": "flows_async_deletions"}
 OUR_ENGINES = ("verbs", "mlx5")
-# Rules of a group above 0, one by one and from a template table, which software steering serves then: with each
-# format of its entries.
+# Rules of a group above 0, one by one and from a template table, which is then served by software steering, in
+# each format of its entries.
 GROUP_MEASURES = {"insertion": "flows_group_async", "deletion": "flows_group_async_deletions"}
 STEERING_FORMATS = ("0", "1")
 LEAST_RULES, FEW_RULES, MANY_RULES = 10, 1000, 100_000
 
 
 def flows(runner: Runner, effort: Effort, results: Results) -> None:
-    """Flow rules per second, inserted and deleted, and their memory, beside both flow engines of
-    net_mlx5; from template tables beside one by one; 100,000 of them beside few."""
+    """Flow rules per second, inserted and deleted, and their memory, against both flow engines of
+    net_mlx5; from template tables against one by one; 100,000 rules against few."""
     for devargs, engine in FLOW_ENGINES.items():
         bench = Bench()
         bench.add(RAWQP, RAWQP)
@@ -111,7 +110,7 @@ def flows(runner: Runner, effort: Effort, results: Results) -> None:
 
 @dataclass
 class Lookups:
-    """Of received packets, by two answers of the device: none come before there are rules."""
+    """Lookups per received packet, from two reports of the device: no packets arrive before the rules exist."""
 
     rules: int
     seen: list[tuple[int, int]] = field(default_factory=list)
@@ -130,15 +129,15 @@ class Lookups:
 
 
 def lookups(runner: Runner, effort: Effort, results: Results) -> None:
-    """What a packet costs the device with 10 and with 100,000 rules of the same masks, of which each takes its
-    turn: look-ups counted, and time."""
+    """Cost of a packet to the device with 10 and with 100,000 rules of the same masks, which are hit in rotation:
+    number of lookups, and time."""
     bench = Bench()
     bench.add(RAWQP, RAWQP)
     layout = bench.layout()
 
     def measure(rules: int) -> list[Figure]:
         options = [*layout.subjects, "--measure", "rate_by_rules", "--rules", str(rules), "--passes", "1",
-                   "--seconds", "6"]  # a busy device answers once a second or so
+                   "--seconds", "6"]  # a busy device answers about once a second
         seen = Lookups(rules)
         rate, = runner.on_softhca(layout.wires, layout.eal, options, apart=True, watch=seen.watch)
         name = f"{rules} rules"
@@ -156,8 +155,8 @@ def lookups(runner: Runner, effort: Effort, results: Results) -> None:
 
 
 def group_flows(runner: Runner, effort: Effort, results: Results) -> None:
-    """Beside rules of rte_flow_create in group 0, which take less time than those of other groups. These are in a
-    process of their own, as they may take longer beside such a table."""
+    """Against rules of rte_flow_create in group 0, which take less time than those of other groups. These have a
+    process of their own, as they may take longer next to such a table."""
     bench = Bench()
     bench.add(RAWQP, RAWQP)
     for format_ in STEERING_FORMATS:
@@ -175,9 +174,9 @@ def group_flows(runner: Runner, effort: Effort, results: Results) -> None:
 def flow_figures(runner: Runner, results: Results, bench: Bench, what: str, effort: Effort,
                  measures: str = "flows", rules: int = FEW_RULES,
                  processes: int = 0, port_options: str = "") -> list[Figure]:
-    """With turns from 0 on, by which one run is compared with another. In several processes (0: as
-    many as other benchmarks): in one of ten or so, a driver's commands lie across two pages of its
-    stack, and take 0.5 to 1 µs more."""
+    """Turns are numbered from 0, so that runs can be compared. In several processes (0: as many as other
+    benchmarks): in about one of ten, a driver's commands straddle two pages of its stack, and take 0.5 to
+    1 µs longer."""
     layout = bench.layout()
     options = [*layout.subjects, "--measure", measures, "--passes", str(effort.passes), "--rules",
                str(rules)]
@@ -255,13 +254,13 @@ PROBES = {RAWQP: "net_rawqp0,device=mlx5_0", MLX5: "0000:ca:00.1"}
 def first_packet(runner: Runner, effort: Effort, results: Results) -> None:
     """Time from probing the device to its first packet."""
     def probe(names: Sequence[str], passes: int) -> list[Figure]:
-        # The PCI bus must be there for net_mlx5, but may find nothing at the start.
+        # net_mlx5 needs the PCI bus, which must not find anything at the start.
         eal = ["-d", plugin_file(RAWQP), "-a", "0000:ff:1f.7"]
         options = [text for name in names for text in ("--first-packet", f"{name}={PROBES[name]}")]
         return results.collect("first_packet", 1, lambda _: runner.on_softhca(
             ["loop", "loop"], eal, [*options, "--passes", str(passes)], apart=True))
 
-    # Who comes first in a process has the libraries to load: that pass is no comparison.
+    # The first subject in a process has to load the libraries, so that pass is not comparable.
     figures = probe([RAWQP, MLX5], effort.turns + 1)
     first = min((figure.turn for figure in figures), default=0)
     figures = [figure for figure in figures if figure.turn != first]

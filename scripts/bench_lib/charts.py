@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Ratios as bars in SVG, by hand: a picture of one kind needs no plotting library."""
+"""Ratios as bars in SVG, written by hand: a single kind of chart needs no plotting library."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def limit(row: Ratio) -> float | None:
 
 
 def chart(title: str, rows: Sequence[Ratio]) -> str:
-    """One bar per ratio, its spread as a line, its bar to reach as a mark."""
+    """One bar per ratio, its spread as a line, its target as a mark."""
     most = max(max(row.ratio_max, limit(row) or 0, 1) for row in rows)
     scale = WIDTH / most
     height = MARGIN * 2 + ROW * (len(rows) + 1)

@@ -10,7 +10,7 @@ HUGE, SMALL = "huge", "4k"
 
 @dataclass(frozen=True)
 class Setting:
-    """Where the lines are that the device has touched, and on which pages."""
+    """Where the cache lines touched by the device are, and on which pages."""
 
     distance: str
     pages: str = HUGE
@@ -19,13 +19,13 @@ class Setting:
         return self.distance + ("" if self.pages == HUGE else f"-{self.pages}")
 
     def of(self, case: str) -> str:
-        """What a benchmark's rows begin with in this setting; far on huge pages is the headline."""
+        """The prefix of a benchmark's rows in this setting; far on huge pages is the headline."""
         return case if str(self) == "far" else f"{case}@{self}"
 
 
 @dataclass(frozen=True)
 class Effort:
-    processes: int  # independent starts: memory lies elsewhere each time
+    processes: int  # independent starts: memory is laid out differently each time
     passes: int  # turns of each
     rounds: int
     settings: tuple[Setting, ...]
@@ -33,15 +33,15 @@ class Effort:
 
     @staticmethod
     def of(quick: bool, distances: tuple[str, ...], pages: tuple[str, ...] = ()) -> "Effort":
-        """`pages`: none is huge ones, and 4 KiB ones for the first distance of `cycles`."""
+        """`pages`: if empty, huge pages, and 4 KiB pages for the first distance of `cycles`."""
         settings = tuple(Setting(distance, each) for each in pages or (HUGE,)
                          for distance in distances)
         once = () if pages else (Setting(distances[0], SMALL),)
         return Effort(*((1, 3, 24) if quick else (3, 4, 48)), settings, once)
 
     def for_two_builds(self) -> "Effort":
-        """They may differ by little, and a process has fewer subjects: more, and an even number of
-        them, so that each build comes first in half of them."""
+        """More processes, because two builds may differ by little and there are fewer subjects per process. Their
+        number is even, so that each build comes first in half of them."""
         return replace(self, processes=2 * self.processes)
 
     @property

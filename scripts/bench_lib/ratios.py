@@ -27,7 +27,7 @@ class Figure:
 
 @dataclass
 class Ratio:
-    """One row of the result. `a` and `b` name what is divided, `a_value` and `b_value` are medians."""
+    """One row of the result. `a` and `b` name dividend and divisor, `a_value` and `b_value` are medians."""
 
     name: str
     a: str
@@ -36,7 +36,7 @@ class Ratio:
     ratio_min: float
     ratio_max: float
     pairs: int
-    bar: str | None  # "<= 0.80", ">= 5"; None: reported only
+    bar: str | None  # "<= 0.80", ">= 5"; None: only reported
     ok: bool | None  # None: there is no bar
     a_value: float
     b_value: float
@@ -47,7 +47,7 @@ class Ratio:
 
 
 class TooFewFigures(Exception):
-    """A benchmark gave no pair to compare."""
+    """A benchmark yielded no pair to compare."""
 
 
 def meets(value: float, bar: str | None) -> bool | None:
@@ -58,7 +58,7 @@ def meets(value: float, bar: str | None) -> bool | None:
 
 
 def growth(of: Sequence[Figure], base: Sequence[Figure]) -> list[Figure]:
-    """The figures `of` in units of those of `base`, turn by turn."""
+    """The figures `of` divided by those of `base`, turn by turn."""
     bases = {figure.turn: figure.value for figure in base}
     return [replace(figure, value=figure.value / bases[figure.turn], unit="times")
             for figure in of if bases.get(figure.turn)]

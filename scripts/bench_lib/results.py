@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The rows of a run: shown, and written to the file, as they come."""
+"""The rows of a run: shown, and written to the file, as they arrive."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from .runner import BenchError
 
 
 class Results:
-    """`only`: names of benchmarks or rows, with * and ?; a name stands for all that begin with it.
+    """`only`: names of benchmarks or rows, with * and ?; a name selects all that begin with it.
 
-    What fails is told and remembered, and the rest goes on.
+    Failures are reported and recorded, and the remaining benchmarks continue.
     """
 
     def __init__(self, file: Path | None = None, only: Sequence[str] = ()) -> None:
@@ -30,12 +30,12 @@ class Results:
         self.failures: list[str] = []
 
     def wants(self, name: str) -> bool:
-        """Whether the row is asked for."""
+        """Whether the row was requested."""
         return not self._only or any(
             fnmatchcase(name, each) or fnmatchcase(name, f"{each}.*") for each in self._only)
 
     def may_want(self, start: str) -> bool:
-        """Whether some row whose name begins so may be asked for."""
+        """Whether a row whose name begins with `start` may have been requested."""
         def meets(pattern: str) -> bool:
             literal = pattern.split("*")[0].split("?")[0]
             below = f"{literal}." if literal == pattern else literal
@@ -58,7 +58,7 @@ class Results:
             self._write(self._file, benchmark(name))
 
     def collect(self, what: str, times: int, run: Callable[[int], list[Figure]]) -> list[Figure]:
-        """The figures of several runs, which are numbered; those of the others when one fails."""
+        """The figures of `times` numbered runs; if one fails, those of the others."""
         figures: list[Figure] = []
         for number in range(times):
             try:
@@ -73,7 +73,7 @@ class Results:
         print(f"FAILED: {text}", file=sys.stderr, flush=True)
 
     def _write(self, file: Path, case: str) -> None:
-        part = file.with_name(f"{file.name}.part")  # whoever reads it meanwhile sees whole rows
+        part = file.with_name(f"{file.name}.part")  # concurrent readers see complete rows
         part.write_text(json.dumps([row.as_json() for row in self.rows], indent=1) + "\n")
         part.replace(file)
         some = [row for row in self.rows if benchmark(row.name) == case]
@@ -84,12 +84,12 @@ class Results:
 
 
 def benchmark(name: str) -> str:
-    """That a row belongs to."""
+    """The benchmark that a row belongs to."""
     return at_far(name).split(".")[0]
 
 
 def at_far(name: str) -> str:
-    """The row of the same name at far, in which none says its setting."""
+    """The row of the same name at far, where names do not include the setting."""
     return re.sub("@[^.]+", "", name)
 
 

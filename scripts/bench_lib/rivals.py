@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Other ways to get packets from port to port without hardware, beside softhca."""
+"""Alternatives to softhca for getting packets from port to port without hardware."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from .subjects import Bench
 
 SIZES = ("64", "1500")
 VETH = "ip link add va type veth peer name vb && ip link set va up && ip link set vb up"
-# Two TAPs of net_tap, which come to be when the program starts, are cabled by a kernel bridge. It
-# floods what goes to an address that it does not know, but keeps what goes to its ports' own.
+# Two TAPs of net_tap, created when the program starts, are connected by a kernel bridge. It floods frames
+# for unknown addresses, but keeps those for its ports' own.
 TAP_CABLE = """{ (until ip link show ta && ip link show tb; do sleep 0.05; done
 ip link add bench type bridge stp_state 0 forward_delay 0
 ip link set ta master bench
@@ -31,7 +31,7 @@ class Rival:
     name: str
     set_up: str
     vdevs: tuple[str, str]
-    bars: Mapping[str, str] = field(default_factory=dict)  # by size
+    bars: Mapping[str, str] = field(default_factory=dict)  # by frame size
     options: tuple[str, ...] = ()
 
 
@@ -46,8 +46,8 @@ RIVALS = (
 )
 OPTIONS = ("--measure", "rate", "--size", ",".join(SIZES), "--seconds", "0.3", "--passes", "1")
 ONE_THREAD, TWO_THREADS = "one device thread", "two device threads"
-# What no device of one thread, and no driver, can exceed on the mlx5 formats; and the same with other
-# distances at which its thread asks for lines, or with smaller rings.
+# The upper limit of any single-threaded device and any driver on the mlx5 formats; and the same with other
+# prefetch distances of its thread, or with smaller rings.
 FLOORS = {FLOOR: "", "floor.same": "", "floor.fetch_2": ",fetch=2,claim=2",
           "floor.fetch_8": ",fetch=8,claim=8",
           "floor.fetch_64": ",fetch=64,claim=64", "floor.fetch_none": ",fetch=0,claim=none",
@@ -70,13 +70,13 @@ def on_rival(runner: Runner, rival: Rival) -> list[Figure]:
 
 
 def on_rings(runner: Runner, floor: str, _: int) -> list[Figure]:
-    """It needs no device, and has a program of its own: its thread polls as long as it lives."""
+    """Needs no device, and runs in a program of its own: its thread polls as long as the program lives."""
     subject = f"{floor}=rings:{runner.machine.other}{FLOORS[floor]}"
     return runner.in_network("true", ["--no-pci"], ["--subject", subject, "--round", "128", *OPTIONS])
 
 
 class Turns:
-    """Figures of several programs, a turn of all after the other."""
+    """Figures of several programs, which are run one after the other in each turn."""
 
     def __init__(self) -> None:
         self.figures: dict[tuple[str, str], list[Figure]] = {}
@@ -91,7 +91,7 @@ class Turns:
 
 
 def floors_wanted(runner: Runner, results: Results) -> list[str]:
-    """With one CPU there is none: the lcore and the device's thread need one each."""
+    """None on a single CPU: the lcore and the device's thread need one each."""
     if len(runner.machine.cpus) < 2:
         return []
     others = [name for name in FLOORS if results.may_want(f"rates.{name}")]
@@ -113,7 +113,7 @@ def add_floors(turns: Turns, results: Results, floors: Sequence[str]) -> None:
 
 
 def rates(runner: Runner, effort: Effort, results: Results) -> None:
-    """Packets per second from one port to another: softhca beside the kernel's ways."""
+    """Packets per second from one port to another: softhca against what the kernel offers."""
     turns = Turns()
     rivals = [rival for rival in RIVALS if results.may_want(f"rates.vs_{rival.name}")
               or (rival.name == MEMIF and results.may_want(f"rates.floor.vs_{MEMIF}"))]
@@ -132,7 +132,7 @@ def rates(runner: Runner, effort: Effort, results: Results) -> None:
                 turns.add(rival.name, turn, on_rival(runner, rival))
             except BenchError as error:
                 turns.add(rival.name, turn, list(error.figures))
-                if turn == 0 and not rival.bars and not error.figures:  # the kernel may lack it
+                if turn == 0 and not rival.bars and not error.figures:  # the kernel may not support it
                     print(f"rates.vs_{rival.name}: not measured here: {error}", flush=True)
                     rivals.remove(rival)
                 else:

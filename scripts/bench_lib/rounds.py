@@ -48,7 +48,7 @@ BURSTS = (4, 8, 16, 64)  # and 32, which `cycles` has
 
 
 def bursts(scene: Scene) -> None:
-    """Cycles per packet of 64 bytes by burst, as cycles."""
+    """Cycles per packet of 64 bytes by burst, otherwise as `cycles`."""
     points = {f"{measure}.{burst}": Point(measure, burst=burst)
               for measure, burst in product(MEASURES, BURSTS)
               if scene.wants(f"{measure}.{burst}")}
@@ -60,7 +60,7 @@ def bursts(scene: Scene) -> None:
 
 
 def mprq(scene: Scene) -> None:
-    """Cycles per packet with striding receive queues at both drivers."""
+    """Cycles per packet with striding receive queues in both drivers."""
     points = {f"{measure}.{size}": Point(measure, size)
               for measure, size in product(("rx", "forward"), SIZES)
               if scene.wants(f"{measure}.{size}")}
@@ -70,7 +70,7 @@ def mprq(scene: Scene) -> None:
 
 
 def compressed(scene: Scene) -> None:
-    """Cycles per packet with compressed CQEs at our driver."""
+    """Cycles per packet with compressed CQEs in our driver."""
     points = {f"{measure}.{size}": Point(measure, size)
               for measure, size in product(("rx", "forward"), ("64", "imix"))
               if scene.wants(f"{measure}.{size}")}
@@ -80,11 +80,11 @@ def compressed(scene: Scene) -> None:
 
 
 def of_offloads(scene: Scene, offloads: str, sizes: tuple[str, ...], bar: str | None) -> None:
-    """Rx by size with bursts of 32, and with small ones, to which the bar does not belong."""
+    """Rx by size with bursts of 32, and with small bursts, which have no target."""
     points = {f"rx.{size}": Point("rx", size) for size in sizes}
     points |= {f"rx.64.burst_{burst}": Point("rx", burst=burst) for burst in (4, 8)}
     points = {name: point for name, point in points.items() if scene.wants(name)}
-    for small in (True, False):  # as a run measures each size with each burst
+    for small in (True, False):  # separately, as a run measures each size with each burst
         some = [point for point in points.values() if (point.burst < 32) == small]
         scene.measure(scene.contest("", HASHING_VARIANTS), some, ["--offloads", offloads])
     for name, point in points.items():
@@ -97,17 +97,17 @@ def offloads(scene: Scene) -> None:
 
 
 def marks(scene: Scene) -> None:
-    """The same with a mark by a flow rule as well."""
+    """The same, also with a mark set by a flow rule."""
     of_offloads(scene, "checksum,rss,vlan,mark", ("64",), None)
 
 
-# How far ahead of their use the floor asks for lines, beside what it does by itself (FloorAhead).
+# Prefetch distances of the floor, other than its defaults (FloorAhead).
 FLOOR_OTHERWISE = {"same": "", **{f"fetch_{ahead}": f",fetch={ahead}" for ahead in (0, 2, 4, 8, 16, 32, 64)},
                    **{f"claim_{ahead}": f",claim={ahead}" for ahead in ("none", 0, 8, 32)}}
 
 
 def floor(scene: Scene) -> None:
-    """The floor with other prefetch distances ÷ the floor: that none is better."""
+    """The floor with other prefetch distances ÷ the floor, to show that none is better."""
     if scene.with_other_build:
         return
     bench = Bench()
@@ -126,8 +126,8 @@ QUEUE_DESCRIPTORS = 8192  # of all queues together, so that all touch the same a
 
 
 def queues(scene: Scene) -> None:
-    """Cycles per packet by number of queues; the descriptors of all queues together stay as many."""
-    # A round is four times as long as others', and to prepare it takes most of the time.
+    """Cycles per packet by number of queues; the total number of descriptors stays the same."""
+    # A round is four times as long as usual, and its preparation takes most of the time.
     scene.effort = replace(scene.effort, rounds=max(8, scene.effort.rounds // 4))
     for count in QUEUE_COUNTS if scene.setting.distance != "cold" else QUEUE_COUNTS[-1:]:
         points = [Point(measure) for measure in MEASURES if scene.wants(f"{measure}.{count}")]
@@ -143,7 +143,7 @@ def many_queues(scene: Scene, count: int, points: list[Point]) -> None:
     if not scene.with_other_build:
         for driver in (RAWQP, MLX5, FLOOR):
             bench.add(f"{driver} 1", driver, extra=extra(1))
-    scene.figures.clear()  # subjects are called the same with each number
+    scene.figures.clear()  # subjects have the same names for each number of queues
     scene.measure(bench, points, ["--round", "2048"], first_bursts=("--warm-up", "2048"),
                   memory_mb=2048)
     for point in points:
@@ -154,7 +154,7 @@ def many_queues(scene: Scene, count: int, points: list[Point]) -> None:
 
 
 def growth_rows(scene: Scene, name: str, count: int, point: Point) -> None:
-    """How the cost grows from one queue to so many."""
+    """How the cost grows from one queue to `count`."""
     def grown(many: str, driver: str) -> list[Figure]:
         return growth(scene.of(many, point), scene.of(f"{driver} 1", point))
 

@@ -29,7 +29,7 @@ TIMEOUT_S = 300
 SHARED_PAGES = 128  # of 2 MiB, for two processes with the same ports
 
 RAWQP = "net_rawqp"
-# What our driver of another build is called, so that both can be loaded into one process.
+# Name of our driver from another build, so that both can be loaded into one process.
 OTHER = "net_other"
 
 
@@ -38,15 +38,15 @@ def plugin_file(driver: str) -> str:
 
 
 class BenchError(Exception):
-    """A measuring program failed; the text says how to repeat it."""
+    """A measuring program failed; the text says how to reproduce it."""
 
-    figures: Sequence[Figure] = ()  # what it had measured
+    figures: Sequence[Figure] = ()  # measured before the failure
 
 
-# What a figure of rawqp-perf holds beside its value: a measure of its own, named by the figure's and
-# this.
+# Further values in a figure of rawqp-perf. Each becomes a measure of its own, named after the figure's
+# measure and this.
 FURTHER = {"deletions_per_s": "deletions", "bytes_per_rule": "bytes", "p99": "p99", "p999": "p999"}
-UNITS = {"bytes_per_rule": "bytes/rule"}  # where that is another one
+UNITS = {"bytes_per_rule": "bytes/rule"}  # where it differs from the figure's
 
 
 Watch = Callable[[dict[str, Any]], None]
@@ -55,7 +55,7 @@ WATCH_PERIOD_S = 0.1
 
 @contextmanager
 def watched(build: Path, env: Mapping[str, str], watch: Watch | None) -> Iterator[None]:
-    """Meanwhile `watch` is called with the answers of `softhca stat`, once there is a device."""
+    """Calls `watch` periodically with the output of `softhca stat`, once there is a device."""
     if watch is None:
         yield
         return
@@ -80,11 +80,11 @@ def watched(build: Path, env: Mapping[str, str], watch: Watch | None) -> Iterato
 
 @dataclass
 class Machine:
-    """What this machine lets us do."""
+    """What can be measured on this machine."""
 
     build: Path
     cpus: list[int] = field(default_factory=lambda: sorted(os.sched_getaffinity(0)))
-    other_build: Path | None = None  # whose driver ours is compared with
+    other_build: Path | None = None  # to compare our driver with
 
     @property
     def measured(self) -> int:
@@ -93,18 +93,18 @@ class Machine:
 
     @property
     def other(self) -> int:
-        """The CPU of the device thread where both work at the same time."""
+        """The CPU of the device thread where both run at the same time."""
         return self.cpus[0]
 
     def distances(self) -> tuple[str, ...]:
-        """At which drained rounds can be measured here."""
+        """The distances at which drained rounds can be measured here."""
         return ("far", "near", "cold") if len(self.cpus) > 1 else ("near", "cold")
 
     def real_time(self) -> list[str]:
         """A prefix that keeps other programs from getting between a device and its driver.
 
         Round robin, not first in, first out: EAL's first thread polls while it waits for its other
-        threads to begin, and where these are on its CPU they have to get their turn."""
+        threads to start, and if they are on its CPU they must get their turn."""
         command = ["chrt", "--rr", "1"]
         if shutil.which("chrt") is None:
             return []
@@ -126,11 +126,11 @@ def program_of(build: Path) -> Path:
 
 
 def copy_programs(machine: Machine, folder: Path) -> None:
-    """What is measured, as new files: where the page cache happens to have put a file can make a
-    burst twice as dear, and would for each run until the next build.
+    """Copies the programs and libraries to be measured to new files: the placement of a file in the page cache can
+    make a burst twice as expensive, and would do so in each run until the next build.
 
-    The other build's driver gets another name, in the file and for the mempools that it makes.
-    Names stay as long as they are, so all offsets in the file stay true.
+    The other build's driver gets another name, in the file and for the mempools that it creates.
+    The new name is as long as the old one, so all offsets in the file remain valid.
     """
     for file in plugin_of(machine.build), program_of(machine.build):
         shutil.copy(file, folder)
@@ -142,13 +142,13 @@ def copy_programs(machine: Machine, folder: Path) -> None:
 
 
 def end_group(program: subprocess.Popen[str]) -> None:
-    """Of a program that was started in a session of its own."""
+    """Ends a program that was started in a session of its own, with its children."""
     if program.poll() is None:
         os.killpg(program.pid, signal.SIGKILL)
 
 
 def take_turns(commands: Sequence[Sequence[str]], env: dict[str, str]) -> None:
-    """Two programs with --step. The first one begins, and ends last."""
+    """Runs two programs with --step alternately. The first one begins, and ends last."""
     with ExitStack() as running:
         programs: list[subprocess.Popen[str]] = []
 
@@ -188,7 +188,7 @@ class Runner:
         self.prefix = machine.real_time()
         self._turns = 0
         self._noted: set[str] = set()
-        self._far_lines: list[tuple[float, float]] = []  # cycles to load one, and to store into one
+        self._far_lines: list[tuple[float, float]] = []  # cycles to load one, and to store to one
 
     def on_softhca(
         self,
@@ -206,10 +206,10 @@ class Runner:
         """One rawqp-perf on softhca ports with these wires.
 
         The device thread shares the lcore's CPU, where it works while rawqp-perf sleeps and is idle
-        while a round is timed; `apart`: it has a CPU of its own, for measures of the live device.
-        `setting`: of drained rounds, see doc/bench.md; it settles where the device thread is.
-        `threads`: so many of them, each on a CPU of its own. `port_options`: of softhca, for all ports.
-        `watch`: sees what `softhca stat` says of the device, again and again.
+        while a round is timed; `apart`: it has a CPU of its own, to measure the live device.
+        `setting`: of drained rounds, see doc/bench.md; it determines where the device thread runs.
+        `threads`: number of device threads, each on a CPU of its own. `port_options`: of softhca, for all ports.
+        `watch`: called periodically with the output of `softhca stat`.
         """
         if setting:
             apart = setting.distance == "far"
@@ -221,8 +221,8 @@ class Runner:
     def in_two_processes(self, wires: Sequence[str], eal: Sequence[str], own: Sequence[str],
                          others: Sequence[str], options: Sequence[str],
                          setting: Setting) -> list[Figure]:
-        """A rawqp-perf as on_softhca, and another one as its secondary process, figure by figure in
-        turns; `own` and `others` are the subjects of each. Needs hugepages."""
+        """A rawqp-perf as in on_softhca, and another one as its secondary process, alternating after each
+        figure; `own` and `others` are their subjects. Needs hugepages."""
         apart = setting.distance == "far"
         options = ["--step", *options, "--distance", setting.distance]
         if apart:
@@ -246,7 +246,7 @@ class Runner:
                 return self._figures(*files)
 
     def text_on_softhca(self, wires: Sequence[str], program: Sequence[str]) -> str:
-        """What another program prints on such ports. The device thread has its own CPU."""
+        """The output of another program on such ports. The device thread has its own CPU."""
         with tempfile.TemporaryDirectory(prefix="rawqp-bench-") as folder:
             command = [*self.prefix, *self._softhca(wires, True), *program]
             return self._execute(command, Path(folder))
@@ -323,7 +323,7 @@ class Runner:
         return text
 
     def _figures(self, *files: Path) -> list[Figure]:
-        """Turns are numbered through all runs, so that figures of several runs can be put together.
+        """Turns are numbered across all runs, so that figures of several runs can be combined.
         Those of several files were measured in the same turns."""
         reports: list[dict[str, Any]] = [json.loads(file.read_text()) for file in files
                                          if file.exists()]
@@ -343,7 +343,7 @@ class Runner:
         return figures
 
     def far_lines(self) -> str:
-        """What lines from the device's core cost since this was asked last; "": nothing was far."""
+        """The cost of lines from the device's core since the last call; "": nothing was far."""
         seen, self._far_lines = self._far_lines, []
         if not seen:
             return ""
@@ -353,7 +353,7 @@ class Runner:
             for costs, what in ((loads, "load"), (stores, "store into")))
 
     def _note(self, found: dict[str, Any]) -> None:
-        """Says once where program and device were, and on which pages packets and rings."""
+        """Prints once where program and device ran, and on which pages packets and rings were."""
         memory = found["memory"]
         part = memory["on_huge_pages"] / memory["resident"] if memory["resident"] else 0
         for text in found["cpus"], f"{part:.0%} of packets and rings on huge pages":

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What it costs a program under softhca to have many objects, and to start there."""
+"""The cost of many objects and of start-up to a program under softhca."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from .ratios import Figure
 from .results import Results
 from .runner import BenchError, Runner
 
-# Of each kind, from few to many. A context has a QP and a CQ, and registers of its own.
+# Objects of each kind, from few to many. A context has a QP and a CQ, and registers of its own.
 CROWDS = {"qps": (1, 100, 1000, 4000), "cqs": (1, 100, 1000, 4000), "contexts": (1, 100, 1000),
           "mrs": (1, 1000, 4000)}
 SAID = {"qps": "idle QPs", "cqs": "CQs with a channel, not armed", "contexts": "contexts with an idle QP",
         "mrs": "MRs, used in turn"}
-STARTS = 10  # of which the median is one figure: a start takes milliseconds
+STARTS = 10  # their median is one figure: a start takes milliseconds
 
 
 def program(runner: Runner) -> list[str]:
@@ -46,7 +46,7 @@ def milliseconds_of(command: Sequence[str]) -> float:
 
 
 def starts(runner: Runner, turn: int) -> list[Figure]:
-    """Of a program that opens a device, if there is one: without softhca it has less to do."""
+    """Start-up time of a program that opens a device, if there is one: without softhca it has less to do."""
     alone = [*program(runner), "start"]
     under = [str(runner.machine.build / "app/softhca/softhca"), "--port", "wire=loop", "--", *alone]
     more = sorted(milliseconds_of(under) - milliseconds_of(alone) for _ in range(STARTS))
@@ -55,7 +55,7 @@ def starts(runner: Runner, turn: int) -> list[Figure]:
 
 
 def scale(runner: Runner, effort: Effort, results: Results) -> None:
-    """A packet's time there and back beside many idle objects ÷ beside one; start-up of a program under softhca."""
+    """A packet's round-trip time with many idle objects ÷ with one; start-up of a program under softhca."""
     figures: dict[str, list[Figure]] = {}
 
     def add(some: Sequence[Figure]) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Drained rounds in one setting: who is measured, and the rows of whom by whom."""
+"""Drained rounds in one setting: which subjects are measured, and the rows that compare them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def pick(figures: Sequence[Figure], subject: str, **wanted: object) -> list[Figu
 
 
 def best_mlx5(figures: Sequence[Figure], variants: Iterable[str], **wanted: object) -> str:
-    """The variant of net_mlx5 that is cheapest at this."""
+    """The cheapest variant of net_mlx5 for this measurement."""
     def cost(name: str) -> float:
         values = [figure.value for figure in pick(figures, mlx5_name(name), **wanted)]
         return statistics.median(values) if values else float("inf")
@@ -37,14 +37,14 @@ def best_mlx5(figures: Sequence[Figure], variants: Iterable[str], **wanted: obje
 
 def against_mlx5(results: Results, name: str, figures: Sequence[Figure], wanted: dict[str, object],
                  bar: str | None = None, *, variants: Iterable[str] = MLX5_VARIANTS) -> None:
-    """A row that divides our subject by the best variant of net_mlx5."""
+    """Adds a row that divides our subject by the best variant of net_mlx5."""
     best = best_mlx5(figures, variants, **wanted)
     results.add(f"{name}.vs_mlx5", pick(figures, RAWQP, **wanted),
                 pick(figures, mlx5_name(best), **wanted), (RAWQP, f"{MLX5}, best: {best}"), bar)
 
 
-# What is sent is timed from a round's first burst on: there drivers free what the round before has
-# sent, some of them all of it at once.
+# Tx is timed from a round's first burst on: that is where drivers free what the previous round has sent,
+# some of them all at once.
 WITH_FREEING = ("--warm-up", "0")
 
 
@@ -60,14 +60,13 @@ class Point:
 
 @dataclass
 class Scene:
-    """A benchmark in one setting. Where another build's driver is there, it alone is who ours is
-    compared with."""
+    """A benchmark in one setting. If another build's driver is given, ours is compared with that one only."""
 
     runner: Runner
     effort: Effort
     results: Results
     setting: Setting
-    name: str  # which its rows begin with
+    name: str  # prefix of its rows
     figures: list[Figure] = field(default_factory=list)
 
     @property
@@ -77,8 +76,8 @@ class Scene:
     def contest(self, devargs: str = "", variants: dict[str, str] = MLX5_VARIANTS, *,
                 more: dict[str, str] | None = None, loops: Sequence[str] = (),
                 extra: str = "") -> Bench:
-        """Our driver, also as `more` (devargs by name), beside net_mlx5 and hand-written loops, or
-        beside another build of it."""
+        """Our driver, also as `more` (devargs by name), against net_mlx5 and hand-written loops, or
+        against another build of it."""
         bench = Bench()
         for name, each in {RAWQP: devargs, **(more or {})}.items():
             bench.add(name, RAWQP, each, extra)
@@ -92,7 +91,7 @@ class Scene:
 
     def measure(self, bench: Bench, points: Sequence[Point], options: Sequence[str] = (), *,
                 first_bursts: Sequence[str] | None = None, memory_mb: int = 1024) -> None:
-        """`first_bursts`: how many are not timed; None: two of Rx."""
+        """`first_bursts`: option for how many are not timed; None: two of Rx."""
         groups: dict[tuple[bool, Sequence[str]], list[Point]] = {}
         for point in points:
             first: Sequence[str] = () if point.measure == "rx" else WITH_FREEING
@@ -103,7 +102,7 @@ class Scene:
 
     def _run(self, bench: Bench, points: Sequence[Point], options: Sequence[str],
              memory_mb: int) -> None:
-        """In several processes. Who comes first in one comes last in the next."""
+        """In several processes. The first subject in one is the last in the next."""
         def values(of: Callable[[Point], str]) -> str:
             return ",".join(dict.fromkeys(map(of, points)))
 
@@ -123,7 +122,7 @@ class Scene:
         self.figures += self.results.collect(what, self.effort.processes, run)
 
     def wants(self, name: str) -> bool:
-        """Whether there may be a row asked for whose name begins so."""
+        """Whether a row whose name begins with `name` may have been requested."""
         return self.results.may_want(f"{self.name}.{name}.")
 
     def of(self, subject: str, point: Point) -> list[Figure]:

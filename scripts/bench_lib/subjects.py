@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What is compared on softhca: each subject is a driver on a pair of cabled ports."""
+"""The subjects compared on softhca: each is a driver on a pair of cabled ports."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FLOOR = "floor"
 VERBS_LOOP = "verbs loop"
 LOOPS = {FLOOR: "floor", VERBS_LOOP: "verbs"}
 
-# What to look for net_mlx5's best among: its default (CQE compression, vector Rx, eMPW), without
+# The variants of net_mlx5 of which the best one counts: its default (CQE compression, vector Rx, eMPW), without
 # compression, striding receive queues, packets inlined.
 MLX5_VARIANTS = {
     "default": "",
@@ -23,11 +23,11 @@ MLX5_VARIANTS = {
     "striding RQ": "mprq_en=1,rxqs_min_mprq=1",
     "inline": "txqs_min_inline=0,txq_inline_mpw=128",
 }
-# Where rounds are spread over many queues: there its striding queues are never the cheapest, and some
-# rounds they do not finish at all (16 queues, 512 descriptors each).
+# For rounds spread over many queues: there its striding queues are never the cheapest, and some rounds
+# never finish on them (16 queues, 512 descriptors each).
 CYCLIC_VARIANTS = {name: each for name, each in MLX5_VARIANTS.items() if name != "striding RQ"}
 
-# Where each mbuf is to have an RSS hash: striding queues' compressed CQEs hold none.
+# Where each mbuf must have an RSS hash: striding queues' compressed CQEs contain none.
 HASHING_VARIANTS = {**MLX5_VARIANTS,
                     "striding RQ": f"{MLX5_VARIANTS['striding RQ']},rxq_cqe_comp_en=0"}
 
@@ -68,7 +68,7 @@ class Layout:
         self.subjects += ["--subject", f"{name}={ends[0]},peer={ends[1]}{extra}"]
 
     def add_looped(self, name: str, driver: str, devargs: str) -> None:
-        """One port, whose wire loops."""
+        """One port, whose wire loops back."""
         end = self._port(driver, devargs, "loop")
         if driver in LOOPS:
             end = f"{LOOPS[driver]}:{softhca_port(len(self.wires) - 1)[0]}"
@@ -93,13 +93,13 @@ class Layout:
 
 
 class Bench:
-    """Subjects that are measured in turns."""
+    """Subjects that are measured alternately."""
 
     def __init__(self) -> None:
         self._subjects: list[tuple[str, str, str, str]] = []
 
     def add(self, name: str, driver: str, devargs: str = "", extra: str = "") -> None:
-        """A subject on a new pair of ports. `extra`: more of the subject, ",queues=4"."""
+        """A subject on a new pair of ports. `extra`: further keys of the subject, ",queues=4"."""
         self._subjects.append((name, driver, devargs, extra))
 
     def add_mlx5(self, variants: dict[str, str], extra: str = "") -> None:
@@ -108,7 +108,7 @@ class Bench:
             self.add(mlx5_name(name), MLX5, devargs, extra)
 
     def layout(self, reverse: bool = False, looped: bool = False) -> Layout:
-        """`reverse`: the last subject comes first. `looped`: each has one port, whose wire loops."""
+        """`reverse`: the last subject comes first. `looped`: each has one port, whose wire loops back."""
         drivers = {driver for _, driver, _, _ in self._subjects}
         plugins = [RAWQP, *({OTHER} & drivers)]
         layout = Layout(eal=[text for each in plugins for text in ("-d", plugin_file(each))])

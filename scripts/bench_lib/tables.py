@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tables of the documents, filled in from the rows that scripts/bench --json has written.
+"""Tables of the documents, filled in from the rows written by scripts/bench --json.
 
-A document has `<!-- bench NAME -->` and `<!-- end of bench -->` around what is to be replaced.
+The part of a document to be replaced is between `<!-- bench NAME -->` and `<!-- end of bench -->`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Rows = Mapping[str, Row]  # by name
 
 @dataclass(frozen=True)
 class Line:
-    """A line of a table: its cells hold the rows of these names, where {} is a setting, as "" (far)
+    """A line of a table: its cells show the rows of these names, where {} is a setting, such as "" (far)
     or "@near"."""
 
     label: str
@@ -58,7 +58,7 @@ def against(loop: str) -> list[Line]:
 
 
 def cell(rows: Rows, names: Sequence[str]) -> str:
-    """Medians; bold where the bar was missed."""
+    """Medians; bold where the target was missed."""
     def value(name: str) -> str:
         row = rows.get(name)
         if row is None:
@@ -76,7 +76,7 @@ def markdown(header: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
 
 
 def by_setting(rows: Rows, lines: Sequence[Line]) -> str:
-    """With the columns of those settings in which there are rows."""
+    """A table with a column for each setting that has rows."""
     settings = {label: at for label, at in SETTINGS.items()
                 if any(name.format(at) in rows for line in lines for name in line.names)}
     return markdown(list(settings), [
@@ -85,7 +85,7 @@ def by_setting(rows: Rows, lines: Sequence[Line]) -> str:
 
 
 def by_measure(rows: Rows, labels: Mapping[str, Callable[[str, str], str]]) -> str:
-    """A column for each measure at far and at near. `labels`: of each line, the name of the row of a
+    """A column for each measure at far and at near. `labels`: for each line, the name of the row for a
     measure and a setting."""
     columns = [(f"{label}, {setting}", measure, SETTINGS[setting])
                for label, measure in MEASURES.items() for setting in ("far", "near")]
@@ -137,7 +137,7 @@ TABLES: Mapping[str, Callable[[Rows], str]] = {
 
 
 def fill(text: str, rows: Rows) -> str:
-    """The text with those of its tables made anew that there are rows for."""
+    """The text, in which the tables that there are rows for are regenerated."""
     def table(found: re.Match[str]) -> str:
         if found[2] not in TABLES:
             raise BenchError(f"there is no table {found[2]}: {', '.join(TABLES)}")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""TCP between two kernels that stock dpdk-testpmd connects: by softhca's TAPs, and by the kernel's other ways to a
-user's program.
+"""TCP between two kernels connected by stock dpdk-testpmd: through softhca's TAPs, and through the kernel's other
+interfaces to user programs.
 
     python3 -m bench_lib.tcp BUILD WAY SECONDS      measures one, in namespaces of its own; prints Gbit/s
 """
@@ -29,14 +29,14 @@ from .runner import RAWQP, BenchError, Machine, Runner, plugin_file
 SECONDS = 3
 TIMEOUT_S = 60
 SIDES = ("left", "right")
-# What sends to a veth's other end leaves nothing to a device that is none.
+# A veth has no device behind it that could do offloads.
 WITHOUT_OFFLOADS = ("ethtool", "-K", "{}", "tx", "off", "tso", "off", "gso", "off")
 
 
 @dataclass(frozen=True)
 class Way:
-    """From each kernel's interface to a port of testpmd: by a wire of softhca's, or by a driver of DPDK's on the other
-    end of a veth, or one that makes the interface itself."""
+    """From each kernel's interface to a port of testpmd: through a softhca wire, a DPDK driver on the other end of a
+    veth, or one that creates the interface itself."""
 
     name: str
     wire: str = ""
@@ -74,7 +74,7 @@ def start_way(machine: Machine, way: Way, logs: Path) -> Testpmd:
 
 
 def measure(machine: Machine, way: Way, seconds: int, logs: Path) -> float:
-    """Gbit/s. In namespaces that the kernel takes away with us."""
+    """Gbit/s, measured in namespaces that the kernel removes when this process ends."""
     os.environ["XDG_RUNTIME_DIR"] = str(logs)
     namespaces.run(*traffic.WITHOUT_IPV6)
     for index, side in enumerate(SIDES if way.on_veth else ()):
@@ -87,7 +87,7 @@ def measure(machine: Machine, way: Way, seconds: int, logs: Path) -> float:
             namespaces.run(*(word.format(side) for word in WITHOUT_OFFLOADS))
         traffic.plug_in(space, side, address)
     testpmd.start("io")
-    traffic.ping(left, 1)  # the addresses
+    traffic.ping(left, 1)  # resolves the addresses
     result = traffic.Iperf(left, right, logs, lambda: None).tcp(seconds)
     testpmd.quit()
     testpmd.program.close()
@@ -119,7 +119,7 @@ def figure(machine: Machine, way: Way, turn: int) -> Figure:
 
 
 def tcp(runner: Runner, effort: Effort, results: Results) -> None:
-    """TCP between two kernels through testpmd: by softhca's TAPs ÷ packet by packet, and ÷ the kernel's ways."""
+    """TCP between two kernels through testpmd: softhca's TAPs ÷ packet by packet, and ÷ the kernel's interfaces."""
     rivals = [rival for rival in RIVALS if results.may_want(rival.row)]
     figures: dict[str, list[Figure]] = {}
     for turn in range(effort.turns):
@@ -127,7 +127,7 @@ def tcp(runner: Runner, effort: Effort, results: Results) -> None:
             try:
                 figures.setdefault(way.name, []).append(figure(runner.machine, way, turn))
             except BenchError as error:
-                if turn == 0 and not way.wire:  # the kernel may lack it
+                if turn == 0 and not way.wire:  # the kernel may not support it
                     print(f"{way.row}: not measured here: {error}", flush=True)
                     rivals.remove(way)
                 else:
