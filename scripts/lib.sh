@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=bash
-# What the shell scripts share. Source it first: it finds the checkout and settles which tools run.
+# Shared by the shell scripts. Source it first: it finds the checkout and determines which tools run.
 
 set -euo pipefail
 
@@ -13,7 +13,7 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 # shellcheck disable=SC2034
 readonly root
 
-# Where Python finds the packages of this checkout; for pytest, tests/pytest.ini says it.
+# Where Python finds the packages of this checkout; for pytest, tests/pytest.ini has it.
 export PYTHONPATH="$root/tests:$root/scripts"
 
 step() { printf '\033[1m== %s\033[0m\n' "$*"; }
@@ -23,7 +23,7 @@ die() {
     exit 1
 }
 
-# Runs a command as root: directly, or by sudo. The reason is shown when neither is possible.
+# Runs a command as root: directly, or through sudo. Prints the reason if neither is possible.
 as_root() {
     if [[ $EUID -eq 0 ]]; then
         "$@"
@@ -34,17 +34,17 @@ as_root() {
     fi
 }
 
-# Meson has compilers run by ccache where that is installed. So another checkout has what this one has
-# compiled: paths below the checkout count as relative, and what a source depends on is what the
-# compiler tells of it. To preprocess each source first, and to read its precompiled header of 100 MB
-# for a checksum, would take a sixth of the time of a build that finds nothing, and nearly all of one
-# that finds everything. Not for clang, whose precompiled headers hold paths.
+# Meson runs compilers through ccache where that is installed. These settings share results between
+# checkouts: paths below the checkout are treated as relative, and dependencies are those that the
+# compiler reports. Preprocessing each source first, and reading its precompiled header of 100 MB for a
+# checksum, would take a sixth of the time of a build without cache hits, and nearly all of one with
+# only hits. Not for clang, whose precompiled headers contain paths.
 export_ccache_settings() {
     export CCACHE_BASEDIR="$root" CCACHE_NOHASHDIR=1 CCACHE_DEPEND=1
     export CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
 }
 
-# apt-get, with nobody there to answer its questions and nothing beyond what is asked for.
+# apt-get without questions and without packages beyond those requested.
 apt_get() {
     as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=300 --yes \
         --no-install-recommends "$@"
@@ -63,7 +63,7 @@ world_writable_parent() {
     done
 }
 
-# Says so when EAL would refuse to load the driver from the build folder $1.
+# Warns if EAL would refuse to load the driver from the build folder $1.
 explain_world_writable() {
     local folder build=$1
     folder=$(world_writable_parent "$build/drivers/net/rawqp") || return 0
@@ -77,7 +77,7 @@ note: every user may write to $folder, so DPDK refuses to load a driver by its p
 TEXT
 }
 
-# Says so where nobody has run us. $1: the file that names the distribution.
+# Warns about distributions that have not been tested. $1: the file that names the distribution.
 check_distribution() {
     local name
     name=$(sed -n 's/^\(ID\|VERSION_ID\)=//p' "$1" 2>/dev/null | tr -d '"' | sort -r |

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Finds out which interfaces of this machine the two ports of testpmd are cabled to.
 
-What enters one port leaves the other while testpmd forwards, so a frame sent from the interface at
-one cable's end comes out at the other one's. Frames are of an EtherType for local experiments.
+While testpmd forwards, frames that enter one port leave the other, so a frame sent from the interface at
+the end of one cable arrives at the end of the other. Frames have an EtherType for local experiments.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from . import namespaces
 PROBE_TYPE = 0x88B5
 PROBE_BYTES = 60
 PATIENCE = 1.0  # seconds for a probe to come back
-COUNTED = 100  # frames by which a port's counter shows where they entered
+COUNTED = 100  # frames that show, by the port's counter, where they entered
 
 
 class CableError(RuntimeError):
-    """Says what was found, and how to tell the demo instead."""
+    """States what was found, and how to name the interfaces to the demo instead."""
 
 
 def up_interfaces() -> list[str]:
-    """Ethernet interfaces that could send."""
+    """Ethernet interfaces that can send."""
     links = json.loads(namespaces.run("ip", "-j", "link", "show", "up"))
     return [link["ifname"] for link in links if link.get("link_type") == "ether"]
 
@@ -56,7 +56,7 @@ class Probes:
             self._sockets[name].send(frame)
 
     def round(self) -> set[tuple[str, str]]:
-        """Sends from every interface; returns who was heard where, as (sender, receiver)."""
+        """Sends from every interface; returns who was received where, as (sender, receiver)."""
         token = os.urandom(8)
         for name in self._sockets:
             self.send(name, token)
@@ -72,7 +72,7 @@ class Probes:
 
 
 def find_peers(testpmd: Testpmd) -> list[str]:
-    """The interfaces cabled to testpmd's ports 0 and 1. It is stopped before and after."""
+    """The interfaces cabled to testpmd's ports 0 and 1. testpmd is stopped before and after."""
     interfaces = up_interfaces()
     probes = Probes(interfaces)
     try:

@@ -86,7 +86,7 @@ def parse_arguments() -> argparse.Namespace:
     arguments = parser.parse_args()
     if arguments.seconds < 2:
         parser.error("--seconds: at least 2 (one for TCP, one for UDP)")
-    if arguments.udp_rate < 1:  # to iperf3, that is as fast as can be
+    if arguments.udp_rate < 1:  # which iperf3 would take as unlimited
         parser.error("--udp-rate: at least 1 Mbit/s")
     if len(arguments.device) not in (0, 2):
         parser.error("--device: give it twice, testpmd forwards between two ports")
@@ -96,7 +96,7 @@ def parse_arguments() -> argparse.Namespace:
 
 
 class Demo:
-    """Everything that runs during the demo. The namespaces take it away at the end."""
+    """Everything that runs during the demo. It disappears with the namespaces at the end."""
 
     def __init__(self, arguments: argparse.Namespace, logs: Path) -> None:
         self.arguments = arguments
@@ -104,7 +104,7 @@ class Demo:
         self.screen = Screen()
         self.devices: list[RealDevice] = arguments.device
         self.softhca = str(arguments.build / "app/softhca/softhca")
-        if not self.devices:  # then the network is ours
+        if not self.devices:  # then the network namespace is ours
             namespaces.run(*traffic.WITHOUT_IPV6)
         self.namespaces = [namespaces.NetworkNamespace(side) for side in SIDES]
         self.testpmd = self._start_testpmd()
@@ -167,7 +167,7 @@ class Demo:
         return [devices[name]["counters"] for name in ("mlx5_0", "mlx5_1")]
 
     def quiet_snapshot(self) -> Snapshot:
-        """Taken when nothing is on its way: two in a row are equal."""
+        """A snapshot with no packets in flight: two in a row are equal."""
         before = self.snapshot()
         for _ in range(50):
             after = self.snapshot()
@@ -248,7 +248,7 @@ class Demo:
 
 
 def since(final: Snapshot, baseline: Snapshot) -> Snapshot:
-    """What the counters counted between the two."""
+    """The difference of the counters between the two."""
 
     def subtract(a: Any, b: Any) -> Any:
         return type(a)(**{key: value - getattr(b, key) for key, value in vars(a).items()})

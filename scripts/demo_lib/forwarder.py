@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Stock testpmd between two ports, for interfaces of kernels at their other ends."""
+"""Stock testpmd between two ports, with kernel interfaces at their far ends."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from rig.testpmd import Testpmd
 
 
 def start_testpmd(build: Path, launcher: Sequence[str], ports: Sequence[str], descriptors: int, log: Path) -> Testpmd:
-    """`launcher`: a softhca's command line, or nothing; `ports`: what EAL is to be told of them. The forwarding thread
-    polls on the last CPU; the others stay for everything else."""
+    """`launcher`: softhca's command line, or nothing; `ports`: their EAL options. The forwarding thread polls on the
+    last CPU; the others are left for everything else."""
     cpus = sorted(os.sched_getaffinity(0))
     command = [*launcher, *(["--"] if launcher else []), "dpdk-testpmd", "--lcores", f"0@{cpus[0]},1@{cpus[-1]}"]
     command += ["--no-huge", "-m", "512", "--no-shconf", "--no-telemetry", "--no-pci", *ports]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Where every packet went: counters of each hop, added up from one kernel to the other.
+"""Accounts for every packet: counters of each hop, summed from one kernel to the other.
 
 A packet on its way from kernel A to kernel B passes these counters:
 
@@ -11,8 +11,8 @@ A packet on its way from kernel A to kernel B passes these counters:
     device B    (softhca)     wire_tx | drop_tx_…
     interface B (ip -s link)  rx packets (1)                  = delivered
 
-(1) A kernel gives a TAP TCP packets by up to 64 KiB and counts them as one, and takes them so; softhca,
-which makes packets of them and the other way round, counts those that do not appear there.
+(1) A kernel passes TCP packets of up to 64 KiB to and from a TAP and counts each as one; softhca, which
+segments and merges them, counts the packets that do not appear there.
 
 On real devices softhca's counters are missing; RX-missed and RX-errors of the port stand in.
 """
@@ -42,7 +42,7 @@ DEVICE_DROPS = {
 
 @dataclass
 class InterfaceStats:
-    """Of a kernel interface: the end of a cable."""
+    """Counters of a kernel interface: the end of a cable."""
 
     rx_packets: int
     rx_bytes: int

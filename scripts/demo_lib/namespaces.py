@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Private namespaces for the demo: whatever happens to it, the kernel takes everything away.
+"""Private namespaces for the demo: whatever happens to it, the kernel cleans up everything.
 
 The outer process forks an inner one that is process 1 of a new PID namespace, with its own mounts
-and network. When process 1 ends, or the outer one is killed, the kernel kills every process inside;
-with the last of them go the interfaces, the namespaces and the files in the private /dev/shm.
+and network. When process 1 ends, or the outer one is killed, the kernel kills every process inside.
+The interfaces, the namespaces and the files in the private /dev/shm disappear with the last of them.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ class NetworkNamespace:
         return self._holder.pid
 
     def wrap(self, command: Sequence[str]) -> list[str]:
-        """The command, to be run inside."""
+        """The command, wrapped to run inside."""
         return ["nsenter", f"--net=/proc/{self.pid}/ns/net", *command]
 
     def run(self, *command: str, timeout: float = 30) -> str:
@@ -147,7 +147,7 @@ class NetworkNamespace:
 
 
 def run(*command: str, timeout: float = 30) -> str:
-    """Runs a command that must succeed; returns what it wrote."""
+    """Runs a command that must succeed; returns its output."""
     result = subprocess.run(command, capture_output=True, text=True, timeout=timeout)
     if result.returncode:
         text = (result.stderr or result.stdout).strip()

@@ -43,7 +43,7 @@ def rich_table(title: str, rows: Sequence[Row]) -> Any:
 
 
 class Screen:
-    """Shows one live table that is replaced each second; on a plain output one line a second."""
+    """Shows one live table that is replaced each second; on plain output, one line per second."""
 
     def __init__(self) -> None:
         self._rich = HAVE_RICH and sys.stdout.isatty()
@@ -64,7 +64,7 @@ class Screen:
             print(plain_table(title, rows), flush=True)
 
     def start_live(self, snapshot: Snapshot) -> None:
-        """`snapshot`: of now, for the first rates."""
+        """`snapshot`: the current one, for the first rates."""
         self._before = (time.monotonic(), balance(snapshot))
         if self._rich:
             self._live = Live(console=self._console, refresh_per_second=4, transient=True)

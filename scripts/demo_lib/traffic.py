@@ -38,11 +38,11 @@ class Udp:
     pps: float  # received
     sent: int
     lost: int
-    socket_full: int  # of the lost: dropped behind the wire, because the receiver was too slow
+    socket_full: int  # part of the lost: dropped after the wire, because the receiver was too slow
 
 
 def plug_in(space: NetworkNamespace, interface: str, address: str) -> None:
-    """Gives the namespace an interface of the present one, its end of a cable."""
+    """Moves an interface of the current namespace, its end of a cable, to the given one."""
     space.run(*WITHOUT_IPV6)
     space.take(interface)
     space.run("ip", "link", "set", "lo", "up")
