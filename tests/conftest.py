@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What tests/functional and tests/kernel share."""
+"""Shared by tests/functional and tests/kernel."""
 
 import os
 
@@ -9,5 +9,5 @@ pytest_plugins = ["rig.fixtures", "rig.process_fixtures"]
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Python programs that tests start find the same packages."""
+    """Lets Python programs started by tests find the same packages."""
     os.environ["PYTHONPATH"] = os.pathsep.join(map(str, config.getini("pythonpath")))

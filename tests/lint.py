@@ -12,7 +12,7 @@ from typing import Iterator, Protocol
 
 ROOT = Path(__file__).resolve().parent.parent
 LICENCE = "SPDX-License-Identifier: BSD-3-Clause"
-# Files that have no comments, or that are the licence or prose; the last three are Debian's.
+# Files that cannot have comments, and the licence and prose; the last three are Debian's.
 NO_LICENCE_LINE = {".md", ".json", ".bin", ".gitignore", "LICENSE", "changelog", "copyright",
                    "format"}
 
@@ -61,7 +61,7 @@ def interpreter(path: Path) -> str:
 
 @dataclass
 class Tool:
-    """A program that is given files and fails when one of them is wrong."""
+    """A program that takes files and fails if one of them is wrong."""
     name: str
     command: list[str]
     files: list[Path]
@@ -81,7 +81,7 @@ class Tool:
 
 @dataclass
 class Rendered:
-    """The guides render without a complaint. They keep to what docutils knows without Sphinx."""
+    """The guides render without warnings. They use only what docutils supports without Sphinx."""
     guides: list[Path]
     name = "docutils"
 
@@ -114,7 +114,7 @@ class LicenceLine:
             return any(LICENCE in file.readline() for _ in range(3))
 
 
-# Rules of doc/architecture.md that a line can break: where, what must not stand there, why.
+# Rules of doc/architecture.md that a line can break: where, what must not occur there, why.
 BORDERS = (
     (r"drivers/", r"softhca", "the driver holds no line that exists for softhca"),
     (r"common/", r'#include "(drivers|app)/', "common/ serves the others and uses none of them"),
@@ -143,9 +143,9 @@ class Borders:
 
 @dataclass
 class NamesInArchitecture:
-    """What doc/architecture.md names is there: every file and folder, below one of `bases` or beside
-    one that was named before; and every `function()` in one of the files that the same paragraph,
-    list item or row names."""
+    """Everything that doc/architecture.md names exists: every file and folder, below one of `bases` or next
+    to one named before; and every `function()` in one of the files that the same paragraph, list item or
+    row names."""
     page: Path = Path("doc/architecture.md")
     bases: tuple[str, ...] = ("", "drivers/net/rawqp", "drivers/net/rawqp/ethdev", "app/softhca")
     name: str = "names in architecture.md"
@@ -181,8 +181,8 @@ class NamesInArchitecture:
 
 @dataclass
 class ReceivedPacket:
-    """The walk of a received packet in doc/architecture.md goes down: at most `most` files, each of
-    which includes those after it only."""
+    """The path of a received packet in doc/architecture.md leads downwards: at most `most` files, each of
+    which includes only later ones."""
     page: Path = Path("doc/architecture.md")
     house: str = "drivers/net/rawqp"
     most: int = 7
@@ -204,14 +204,14 @@ class ReceivedPacket:
 
 @dataclass
 class Rooms:
-    """A folder of the driver is a room, and files beside rooms make up one of their own: what a room
-    includes must not lead back to it."""
+    """Each folder of the driver is a room, and files next to rooms form a room of their own: the includes of a
+    room must not lead back to it."""
     files: list[Path]
     name: str = "no circle between the driver's rooms"
     house: str = "drivers/net/rawqp"
 
     def run(self) -> Outcome:
-        edges: dict[str, dict[str, str]] = {}  # room -> room -> where it says so
+        edges: dict[str, dict[str, str]] = {}  # room -> room -> where it is included
         for path in self.files:
             if not path.is_relative_to(self.house):
                 continue
@@ -228,7 +228,7 @@ class Rooms:
 
     @staticmethod
     def way(edges: dict[str, dict[str, str]], start: str, end: str) -> list[str]:
-        """The shortest way along at least one edge; [] if there is none."""
+        """The shortest path along at least one edge; [] if there is none."""
         ways, seen = [[start]], set[str]()
         for way in ways:
             for room in edges.get(way[-1], {}):

@@ -6,22 +6,22 @@ A suite is one of
   lint, tidy         checks of the sources
   unit:BUILD         the GoogleTest programs of a build folder; unit-thorough:BUILD kills bursts
                      after each of their instructions; rings:BUILD is the data path's program alone
-  functional:BUILD   pytest on it, in three processes; with sanitizers without tests marked `unsanitized`
+  functional:BUILD   pytest on it, in three processes; with sanitizers, without tests marked `unsanitized`
                      or `thorough`
-  unsanitized:BUILD  the former alone, in two
-  kernel:BUILD       what needs a kernel, and the functional tests in a guest; kernel-once:BUILD runs
-                     each of the latter with the first of its parameters only, and none that is
-                     `thorough`
-  rdma:BUILD         the suites of others, on both fronts: tests/rdma; rdma-daily:BUILD without tests
+  unsanitized:BUILD  only the tests marked `unsanitized`, in two processes
+  kernel:BUILD       the tests that need a kernel, and the functional tests in a guest;
+                     kernel-once:BUILD runs each of the latter with the first of its parameters only,
+                     and none that is `thorough`
+  rdma:BUILD         third-party suites, on both fronts: tests/rdma; rdma-daily:BUILD without tests
                      marked `thorough`
-  clang, sanitize    a build with what that option of scripts/setup says
+  clang, sanitize    a build with that option of scripts/setup
   threads            the unit tests with several threads, with ThreadSanitizer
   fuzz, arm, packages-RELEASE
                      tests/fuzz/run, scripts/check-arm, scripts/check-package RELEASE, a test each
   dpdk:SOURCE        scripts/check-dpdk, a test
-A&B&C runs B and then C beside A: a guest keeps one CPU busy, compilers can have the others.
-What each suite found is read from its JUnit file, never from its text. A suite that dies, or that
-runs no test at all, is a failure.
+A&B&C runs B and then C alongside A: a guest keeps one CPU busy, compilers can use the others.
+The results of each suite are read from its JUnit file, never from its output. A suite that crashes, or
+that runs no test at all, is a failure.
 """
 from __future__ import annotations
 
@@ -49,27 +49,27 @@ ROOT = Path(__file__).resolve().parent.parent
 UNIT_TIMEOUT_S = 600
 THOROUGH_UNIT_TIMEOUT_S = 2400
 FUNCTIONAL_TIMEOUT_S = 7200
-FUNCTIONAL_WORKERS = 3  # most of a test's time is one of its programs waiting for another one
-UNSANITIZED_WORKERS = 2  # some of these count what a device that gets no CPU does otherwise
+FUNCTIONAL_WORKERS = 3  # a test's programs mostly wait for each other
+UNSANITIZED_WORKERS = 2  # some of these count events, which change if the device gets no CPU
 KERNEL_TIMEOUT_S = 10800
 RDMA_TIMEOUT_S = 5400  # perftest in the guest as well
 COMMAND_TIMEOUT_S = 3600
-MESSAGE_CHARS = 600  # of a failed test
-FEW = 5  # tests that are named when all are skipped for the same reason
+MESSAGE_CHARS = 600  # shown of a failed test
+FEW = 5  # tests named when several are skipped for the same reason
 FUZZ_SECONDS = 60  # for each target
-# Threads of the device, and of what stands around it. Faults in memory are left out: ThreadSanitizer
-# does not let their signal handler jump.
+# Threads of the device, and of the code around it. Memory faults are left out: ThreadSanitizer does not let
+# their signal handler jump.
 THREAD_TESTS = ("*Hairpin*:*Arm*:*Virtq*:Turns*:HandOver*:Engine*:ControlClient*:EventPipe*:VfioUser*:"
                 "LedTest*:PortThreads*-HandOverFaults*")
 CANNOT_RUN = 77  # the exit status that says so
 
-# Gives the command that runs one JUnit test case again.
+# Returns the command that reruns one JUnit test case.
 Repeat = Callable[[ElementTree.Element], str]
 
 
 class Failure(NamedTuple):
     name: str
-    repeat: str  # the command that runs it again
+    repeat: str  # the command that reruns it
     why: str = ""
 
 
@@ -92,8 +92,8 @@ def shell(command: list[str], env: dict[str, str]) -> str:
 
 
 def hear_signals() -> None:
-    """A job of a script's background ignores SIGINT and SIGQUIT, what nohup starts SIGHUP, and
-    children inherit it; but tests send these."""
+    """Restores signals: background jobs of a script ignore SIGINT and SIGQUIT, those of nohup SIGHUP, and
+    children inherit this; but tests send these signals."""
     for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
 
@@ -107,7 +107,7 @@ def run_bounded(command: list[str], env: dict[str, str], timeout_s: int,
     process = subprocess.Popen(command, cwd=ROOT, env={**os.environ, **env}, start_new_session=True,
                                preexec_fn=hear_signals, stdout=output,
                                stderr=subprocess.STDOUT if output else None)
-    running.add(process)  # Ctrl-C ends it by this: it must not outlive this program
+    running.add(process)  # so that Ctrl-C ends it: it must not outlive this program
     try:
         status = process.wait(timeout_s)
     except subprocess.TimeoutExpired:
@@ -121,7 +121,7 @@ def run_bounded(command: list[str], env: dict[str, str], timeout_s: int,
 
 
 def end_group(process: subprocess.Popen[bytes]) -> None:
-    """Asks first, so that fixtures can clean up."""
+    """Ends it gently at first, so that fixtures can clean up."""
     for number, patience_s in ((signal.SIGINT, 20), (signal.SIGTERM, 5), (signal.SIGKILL, 5)):
         try:
             os.killpg(process.pid, number)
@@ -138,7 +138,7 @@ def on_one_line(text: str) -> str:
 
 
 def in_short(wrong: ElementTree.Element) -> str:
-    """What a failed test says: a run's log may be all that is left of it."""
+    """The message of a failed test: a run's log may be all that is left of it."""
     return on_one_line(wrong.get("message") or wrong.text or "")[:MESSAGE_CHARS]
 
 
@@ -194,10 +194,10 @@ def sanitizer_settings(build: Path) -> dict[str, str]:
 
 
 def gtest(build: Path, name: str, timeout_s: int = UNIT_TIMEOUT_S, **more_settings: str) -> Results:
-    """A program of unit tests, in as many shares as there are CPUs, at the same time."""
+    """Runs a program of unit tests in parallel, in one shard per CPU."""
     program = str((build / "tests/unit" / name).relative_to(ROOT))
     settings = {**sanitizer_settings(build), **more_settings}
-    # Not part of what ninja builds unasked: an old program would be run in its place.
+    # Not built by ninja's default target: otherwise an old program would be run.
     built = command(f"build of {program}", "ninja", "-C", str(build), f"tests/unit/{name}")
     if built.failed:
         return built
@@ -236,8 +236,7 @@ def unit_thorough(build: Path) -> Results:
 
 def pytest_suite(name: str, folder: str, build: Path, options: list[str], timeout_s: int,
                  workers: int = 1) -> Results:
-    """`name` is that of the report. Each of several workers takes whole files, as a file's tests share
-    stacks."""
+    """`name` is the report's. Each worker takes whole files, because the tests of a file share stacks."""
     report = build / "test-results" / f"{name}.xml"
     env = {"RAWQP_BUILD": build.name, **sanitizer_settings(build)}
     if sanitized(build):
@@ -268,7 +267,7 @@ def unsanitized(build: Path) -> Results:
 
 
 def kernel(build: Path, *options: str) -> Results:
-    """What needs a kernel, then the functional tests that run on either front."""
+    """The tests that need a kernel, then the functional tests that run on either front."""
     results = pytest_suite("kernel", "tests/kernel", build, [], KERNEL_TIMEOUT_S)
     results.add(pytest_suite("functional-in-guest", "tests/functional", build,
                              ["--front=guest", *options], KERNEL_TIMEOUT_S))
@@ -303,7 +302,7 @@ def check_sources(checks: list[lint.Check]) -> Results:
 
 def command(name: str, *words: str) -> Results:
     """One test, whose output is shown if it fails; with status 77 its last line says why it cannot
-    run here. At low priority, for what runs beside it."""
+    run here. At low priority, in favor of concurrent suites."""
     with tempfile.TemporaryFile("w+") as log:
         end = run_bounded(["nice", "-n", "19", *words], {}, COMMAND_TIMEOUT_S, log)
         if not end:
@@ -364,7 +363,7 @@ def run(suite: str) -> Results:
 
 
 def all_at_once(jobs: Sequence[Callable[[], Results]]) -> Results:
-    """Runs the first here, the others beside it. What interrupts one ends all programs."""
+    """Runs the first job in this thread, the others concurrently. An interrupt of one ends all programs."""
     results = Results()
     with ThreadPoolExecutor(len(jobs)) as beside:
         others = [beside.submit(job) for job in jobs[1:]]
@@ -381,7 +380,7 @@ def all_at_once(jobs: Sequence[Callable[[], Results]]) -> Results:
 
 
 def run_all(suites: Sequence[str]) -> Results:
-    """One after the other."""
+    """Runs the suites one after the other."""
     results = Results()
     for suite in suites:
         results.add(run(suite))
@@ -389,7 +388,7 @@ def run_all(suites: Sequence[str]) -> Results:
 
 
 def run_together(first: str, *others: str) -> Results:
-    """A&B&C."""
+    """Runs A&B&C."""
     return all_at_once([partial(run, first), partial(run_all, others)])
 
 
@@ -405,7 +404,7 @@ def show_skipped(skipped: Sequence[tuple[str, str]]) -> None:
 
 
 def main(suites: list[str]) -> int:
-    for number in (signal.SIGINT, signal.SIGTERM):  # SIGINT also in a job of the background
+    for number in (signal.SIGINT, signal.SIGTERM):  # SIGINT also in a background job
         signal.signal(number, signal.default_int_handler)
     total = Results()
     for suite in suites:

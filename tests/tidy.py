@@ -33,8 +33,8 @@ class Source:
     includes: tuple[Path, ...]  # all files that its last compilation read, the source itself first
 
     def key(self, version: str) -> str:
-        """Alike when clang-tidy would say the same again: same program, configuration, command and
-        content of all files read, in whatever folder the clone lies. Empty if that is not known."""
+        """The same if clang-tidy would report the same again: same program, configuration, command and content
+        of all files read, whatever the folder of the clone. Empty if that is not known."""
         if not self.includes:
             return ""
         key = hashlib.sha256(f"{version}\0{self.command.replace(str(ROOT), '')}".encode())
@@ -44,8 +44,8 @@ class Source:
 
 
 def includes_by_object(build: Path) -> dict[str, tuple[Path, ...]]:
-    """From ninja's log of dependencies; precompiled headers are left out, as the same log names what
-    they were made of."""
+    """From ninja's dependency log; precompiled headers are left out, as the same log names the files that
+    they were made from."""
     log = subprocess.run(["ninja", "-C", str(build), "-t", "deps"], check=True, capture_output=True,
                          text=True).stdout
     includes: dict[str, tuple[Path, ...]] = {}
@@ -70,8 +70,8 @@ def sources(build: Path) -> list[Source]:
 @dataclass
 class ClangTidy:
     """clang-tidy on each source in the compile database. It cannot read another compiler's precompiled
-    headers, so `build` is one by clang, and whole. What was found clean is remembered in CACHE: the
-    first run takes an hour, one after a small change a minute."""
+    headers, so `build` is a complete build by clang. Clean sources are recorded in CACHE: the first run
+    takes an hour, one after a small change a minute."""
     build: Path
     name: str = "clang-tidy"
 
@@ -92,7 +92,7 @@ class ClangTidy:
         return ["clang-tidy", "--quiet", "-p", str(self.build)]
 
     def read(self, source: Source, version: str) -> str:
-        """What clang-tidy complains of; empty if of nothing."""
+        """The warnings of clang-tidy; empty if there are none."""
         key = source.key(version)
         if key and (CACHE / key).exists():
             return ""

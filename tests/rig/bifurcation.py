@@ -56,8 +56,8 @@ def answer(wire: SocketWire, request: Packet) -> Packet:
 
 
 def reaches_kernel(wire: SocketWire, port: int) -> bool:
-    """The kernel refuses datagrams to a port without socket, so its answer shows who got it. The
-    echo sent after it tells that there will be none."""
+    """The kernel rejects datagrams to a port without a socket, so its answer shows that it received one. The
+    reply to an echo request sent afterwards shows that there will be no such answer."""
     wire.send(datagram(port))
     wire.send(echo_request(port))
     first = Ether(wire.receive())

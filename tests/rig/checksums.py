@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Which checksums of a frame are shown to be right or wrong: by Scapy's sums, field by field."""
+"""Which checksums of a frame are right or wrong, by Scapy's sums, field by field."""
 
 import struct
 
@@ -23,7 +23,7 @@ def word(data: bytes, at: int) -> int:
 
 
 def verdicts(frame: bytes) -> Verdicts:
-    """Of frames without tunnels, fragments, options and extension headers: those are unknown."""
+    """For frames without tunnels, fragments, options and extension headers; the rest is unknown."""
     at = 12
     while word(frame, at) in VLAN_TYPES:
         at += 4
@@ -37,7 +37,7 @@ def verdicts(frame: bytes) -> Verdicts:
         if l3[0] == 0x45 and not fragment and 20 <= size <= len(l3):
             found["L4"] = l4_verdict(l3[12:20], l3[9], l3[20:size])
         if found["IP"] == BAD and found["L4"] == BAD:
-            found["L4"] = UNKNOWN  # of what the broken header says
+            found["L4"] = UNKNOWN  # as the header before it is broken
     elif kind == 0x86DD and len(l3) >= 40 and l3[0] >> 4 == 6 and 40 + word(l3, 4) <= len(l3):
         found["L4"] = l4_verdict(l3[8:40], l3[6], l3[40:40 + word(l3, 4)])
     return found
@@ -57,7 +57,7 @@ def l4_verdict(addresses: bytes, protocol: int, data: bytes) -> str:
 
 
 def with_surplus(frame: Packet, surplus: bytes = b"surplus") -> bytes:
-    """Bytes after the UDP datagram that IP's length includes (RFC 9868)."""
+    """Adds bytes after the UDP datagram that IP's length includes (RFC 9868)."""
     longer = frame.copy()
     longer[UDP].len = 8 + len(frame[UDP].payload)
     longer[UDP].chksum = Ether(bytes(frame))[UDP].chksum
@@ -65,14 +65,14 @@ def with_surplus(frame: Packet, surplus: bytes = b"surplus") -> bytes:
 
 
 def routed() -> bytes:
-    """The sender's sum is over the last address, which the IPv6 header does not have yet."""
+    """A source-routed frame: the sender's sum covers the final address, which is not yet in the IPv6 header."""
     header = IPv6ExtHdrRouting(addresses=["fd00::9"], segleft=1)
     final = ether() / ipv6(destination="fd00::9") / UDP(sport=1, dport=2) / Raw(b"routed")
     udp = UDP(sport=1, dport=2, chksum=Ether(bytes(final))[UDP].chksum)
     return bytes(ether() / ipv6() / header / udp / Raw(b"routed"))
 
 
-# Whatever the device says of them. A sum that cannot be judged is neither right nor wrong.
+# Independent of the device's verdict. A sum that cannot be judged is neither right nor wrong.
 DOUBTFUL: dict[str, tuple[bytes, Verdicts]] = {
     "surplus area": (with_surplus(udp4()), {"IP": GOOD, "L4": GOOD}),
     "segments left": (routed(), {"IP": UNKNOWN, "L4": UNKNOWN}),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the CPU has that readers of receive queues need."""
+"""CPU features that readers of receive queues need."""
 
 import re
 from pathlib import Path
@@ -20,7 +20,7 @@ def flags() -> set[str]:
 
 
 def need_vectors(bits: int) -> None:
-    """Skips the test where the reader for this width cannot run: another one would take its place.
+    """Skips the test where the reader for this width cannot run and another one would be used instead.
     tests/run.py lists what was not tested for that reason."""
     if not FLAGS_NEEDED[bits] <= flags():
         pytest.skip(f"this CPU has no {READERS[bits].split()[1]}")

@@ -21,13 +21,13 @@ forbid_address_resolution()
 
 WORK_PREFIX = "rawqp-test-"
 FAILED_PREFIX = "rawqp-failed-"  # once a test has failed
-WORK_BYTES = 1 << 30  # room for what tests leave until the end
-GUEST_LIMIT_S = 9000  # all of `full` takes one half of it where nothing else runs
+WORK_BYTES = 1 << 30  # space for files that tests keep until the end
+GUEST_LIMIT_S = 9000  # on an idle machine, all of `full` takes half of it
 
 
 def place_for_work() -> Path:
-    """In memory where there is room: each softhca makes hundreds of files and removes them, and ext4 then
-    looks long for an inode that was not used a moment ago (up to a fifth of all CPU time was seen)."""
+    """In memory where there is space: each softhca creates and removes hundreds of files, and ext4 then
+    searches long for an inode that was not used recently (up to a fifth of all CPU time was seen)."""
     memory = Path("/dev/shm")
     if "TMPDIR" not in os.environ and os.access(memory, os.W_OK):
         there = os.statvfs(memory)
@@ -37,7 +37,7 @@ def place_for_work() -> Path:
 
 
 def remove_stale_folders(place: Path) -> None:
-    """Folders that a killed run left behind. Its programs died with it (see die_with_parent)."""
+    """Removes folders left behind by a killed run. Its programs died with it (see die_with_parent)."""
     for folder in place.glob(WORK_PREFIX + "*"):
         pid = folder.name.removeprefix(WORK_PREFIX).split("-")[0]
         if pid.isdigit() and not Path(f"/proc/{pid}").exists():
@@ -46,7 +46,7 @@ def remove_stale_folders(place: Path) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def sigterm_cleans_up() -> Iterator[None]:
-    """SIGTERM runs the fixtures' ends like Ctrl-C does."""
+    """Makes SIGTERM run the fixtures' teardown as Ctrl-C does."""
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     yield
     signal.signal(signal.SIGTERM, before)
@@ -59,8 +59,8 @@ def build() -> Build:
 
 @pytest.fixture(scope="session")
 def work(request: pytest.FixtureRequest) -> Iterator[Path]:
-    """A short path (socket names are limited), which a guest does not see: /dev is its own there. Kept
-    when a test failed, for its logs."""
+    """A short path (socket names are limited), which a guest does not see: it has a /dev of its own. Kept for
+    its logs when a test failed."""
     place = place_for_work()
     remove_stale_folders(place)
     folder = Path(tempfile.mkdtemp(dir=place, prefix=f"{WORK_PREFIX}{os.getpid()}-"))
@@ -74,7 +74,7 @@ def work(request: pytest.FixtureRequest) -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 def new_folder(work: Path) -> Callable[[], Path]:
-    """Each call gives the next folder below `work`."""
+    """Each call returns a new folder below `work`."""
     counter = iter(range(10000))
 
     def make() -> Path:
@@ -94,14 +94,14 @@ def launcher(build: Build, new_folder: Callable[[], Path]) -> Iterator[Launcher]
 
 @pytest.fixture(scope="session")
 def guest(build: Build, new_folder: Callable[[], Path]) -> Iterator[Guest]:
-    """One for all tests; each has ports of its own."""
+    """One guest for all tests; each test has its own ports."""
     with running_guest(build.folder, new_folder(), GUEST_LIMIT_S) as guest:
         yield guest
 
 
 @pytest.fixture
 def tell_faults(record_property: Callable[[str, object], None]) -> TellFaults:
-    """tell_faults(row, count): for the table in doc/reliability.md, should the test pass."""
+    """tell_faults(row, count) records faults for the table in doc/reliability.md, in case the test passes."""
     def tell(row: str, count: int) -> None:
         assert row in ROWS, f"no row of rig/reliability.py: {row}"
         record_property(PROPERTY + row, count)

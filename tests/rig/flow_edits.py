@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What rules do to headers, in testpmd's words and by what comes out: written from the rte_flow guide and
-the RFCs. Checksums follow a change (RFC 1624), so that a wrong one stays wrong."""
+"""What rules do to headers, in testpmd's syntax and as resulting frames, by the rte_flow guide and the RFCs.
+Checksums are updated incrementally (RFC 1624), so a wrong one stays wrong."""
 
 import ipaddress
 import random
@@ -14,14 +14,14 @@ from scapy.layers.vxlan import VXLAN
 from .flow_model import HEADERS, TUNNELS, Edit, Header, Rule, dissect
 
 _MAC_BYTES = 12
-_NO_VLAN = 0xFFF  # the one that is reserved
+_NO_VLAN = 0xFFF  # the reserved VID
 
 
 # -- checksums -----------------------------------------------------------------------------------------
 
 
 def _sum(data: bytes) -> int:
-    """Of its words, in one's complement."""
+    """One's complement sum of the words."""
     total = sum(struct.unpack(f"!{len(data) // 2}H", data))
     while total >> 16:
         total = (total & 0xFFFF) + (total >> 16)
@@ -29,7 +29,7 @@ def _sum(data: bytes) -> int:
 
 
 def _outermost(headers: list[Header], *kinds: str) -> Header | None:
-    """In front of any tunnel, of which UDP may be a part."""
+    """The outermost header of these kinds, before any tunnel; UDP may belong to the tunnel."""
     for header in headers:
         if header.kind in kinds and header.data:
             return header
@@ -40,13 +40,13 @@ def _outermost(headers: list[Header], *kinds: str) -> Header | None:
 
 @dataclass(frozen=True)
 class _Checksum:
-    at: int  # in the frame
-    covered: bytes  # as far as headers go
-    optional: bool = False  # zero is none
+    at: int  # offset in the frame
+    covered: bytes  # within the headers
+    optional: bool = False  # zero means none
 
 
 def checksums(frame: bytes) -> list[_Checksum]:
-    """Of the outermost IPv4, TCP and UDP headers."""
+    """The checksums of the outermost IPv4, TCP and UDP headers."""
     headers = dissect(frame)
     ip, l4 = _outermost(headers, "ipv4", "ipv6"), _outermost(headers, "tcp", "udp")
     found: list[_Checksum] = []
@@ -67,14 +67,14 @@ def _with_word(frame: bytes, at: int, word: int) -> bytes:
 
 
 def with_any_checksums(frame: bytes, dice: random.Random) -> bytes:
-    """Right or not: they do not count as a match, and have to follow."""
+    """Checksums right or wrong: they do not affect matching, and must be updated."""
     for one in checksums(frame):
         frame = _with_word(frame, one.at, dice.randrange(0x10000))
     return frame
 
 
 def _followed(before: bytes, after: bytes) -> bytes:
-    """The checksums of a frame whose headers have changed."""
+    """The frame with checksums updated after its headers have changed."""
     for old, new in zip(checksums(before), checksums(after)):
         word = int.from_bytes(before[old.at : old.at + 2], "big")
         if old.covered == new.covered or (word == 0 and old.optional):
@@ -86,7 +86,7 @@ def _followed(before: bytes, after: bytes) -> bytes:
 
 # -- fields --------------------------------------------------------------------------------------------
 
-# Beside those of rte_flow items.
+# In addition to those of rte_flow items.
 _PLACES = {("ipv4", "dscp"): (8, 6), ("ipv6", "dscp"): (4, 6), ("tcp", "seq"): (32, 32), ("tcp", "ack"): (64, 32)}
 
 
@@ -96,7 +96,7 @@ def _place(kind: str, name: str) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class ChangeField:
-    """Of the outermost header of the kind, which a later fragment has announced only."""
+    """Changes a field of the outermost header of the kind, which a later fragment only announces."""
 
     kind: str
     name: str
@@ -108,7 +108,7 @@ class ChangeField:
         return self.words
 
     def _becomes(self, frame: bytes, old: int) -> int:
-        """The field's new number."""
+        """The field's new value."""
         return self.number + (old if self.adds else 0)
 
     def of(self, frame: bytes) -> bytes:
@@ -125,7 +125,7 @@ class ChangeField:
 
 @dataclass(frozen=True)
 class ChangePart(ChangeField):
-    """Some bits of it, of a number for all."""
+    """Changes some bits of the field, from a value for the whole field."""
 
     offset: int = 0
     width: int = 0
@@ -140,7 +140,7 @@ class ChangePart(ChangeField):
 
 @dataclass(frozen=True)
 class CopyField(ChangePart):
-    """Those of another field, which a later fragment has not."""
+    """Copies bits from another field, which a later fragment does not have."""
 
     source: tuple[str, str] = ("", "")
     source_offset: int = 0
@@ -179,7 +179,7 @@ class PushVlan:
         return frame[:_MAC_BYTES] + tag + frame[_MAC_BYTES:]
 
 
-# The tunnel that goes on, as testpmd is told of it once.
+# The tunnel to be pushed, as configured once in testpmd.
 _OUTER = {"eth": ("02:0a:0a:0a:0a:0a", "02:0b:0b:0b:0b:0b"), "ip": ("198.51.100.1", "198.51.100.2")}
 TUNNEL_COMMANDS = [
     "set vxlan ip-version ipv4 vni 7 udp-src 8 udp-dst 4789 ip-src {ip[0]} ip-dst {ip[1]}"
@@ -192,7 +192,7 @@ TUNNEL_COMMANDS = [
 
 @dataclass(frozen=True)
 class Encap:
-    """Each with its own TTL."""
+    """Encapsulations, each with its own TTL."""
 
     raw: bool
 
@@ -207,7 +207,7 @@ class Encap:
 
 @dataclass(frozen=True)
 class Decap:
-    """Of VXLAN."""
+    """Decapsulation of VXLAN."""
 
     raw: bool
 
@@ -219,7 +219,7 @@ class Decap:
         return frame[next(header.at + 8 for header in headers if header.kind == "vxlan") :]
 
 
-COMMON_KINDS = {ChangeField, CopyField, PopVlan, PushVlan, Encap, Decap}  # what both drivers do
+COMMON_KINDS = {ChangeField, CopyField, PopVlan, PushVlan, Encap, Decap}  # supported by both drivers
 KINDS = COMMON_KINDS | {ChangePart}
 
 
@@ -231,7 +231,7 @@ def _mac(dice: random.Random) -> int:
 
 
 def _set(kind: str, name: str, words: str, number: int, modifies: str = "", bits: int = 0) -> ChangeField:
-    """As an action of its own or, if a field is named, by modify_field."""
+    """As an action of its own or, if a field is named, through modify_field."""
     if modifies:
         value = number.to_bytes(bits // 8, "big").hex()
         words = f"modify_field op set dst_type {modifies} src_type value src_value {value} width {bits}"
@@ -294,7 +294,7 @@ def _fields_of(kinds: list[str]) -> list[tuple[str, str]]:
 
 
 def _part(kinds: list[str], dice: random.Random) -> ChangePart:
-    """Set by a value, which has the bytes of the whole field."""
+    """A part set from a value that has the bytes of the whole field."""
     field = dice.choice(_fields_of(kinds))
     width = dice.randrange(1, _bits(field))
     offset, number = dice.randrange(_bits(field) - width + 1), dice.getrandbits(_bits(field))
@@ -305,7 +305,7 @@ def _part(kinds: list[str], dice: random.Random) -> ChangePart:
 
 
 def _copy(kinds: list[str], dice: random.Random, whole: bool) -> CopyField | None:
-    """`whole`: of a field as long as the other one."""
+    """`whole`: from a field of the same length."""
     field = dice.choice(_fields_of(kinds))
     sources = [one for one in _fields_of(kinds) if not whole or (one != field and _bits(one) == _bits(field))]
     if not sources:
@@ -315,14 +315,14 @@ def _copy(kinds: list[str], dice: random.Random, whole: bool) -> CopyField | Non
     width = most if whole else dice.randrange(1, most + 1)
     to, of = (dice.randrange(_bits(one) - width + 1) for one in (field, source))
     if field == source and abs(to - of) < width:
-        return None  # they overlap, and the order of bits would count
+        return None  # they overlap, and the bit order would matter
     words = (f"modify_field op set dst_type {_MODIFIABLE[field]} dst_offset {to} src_type {_MODIFIABLE[source]}"
              f" src_offset {of} width {width}")
     return CopyField(*field, words, offset=to, width=width, source=source, source_offset=of)
 
 
 def _changes(kinds: list[str], dice: random.Random, common: bool) -> list[ChangeField]:
-    """Of different fields."""
+    """Changes of different fields."""
     chosen: dict[tuple[str, str], ChangeField] = {}
     changeable = _changeable(kinds)
     change: ChangeField | None
@@ -344,7 +344,7 @@ def _changes(kinds: list[str], dice: random.Random, common: bool) -> list[Change
 
 
 def _of_one_customer_tag(rule: Rule) -> bool:
-    """Whether all that the rule takes has an outer tag of 802.1Q, by an item of its own."""
+    """Whether an item of the rule requires an outer 802.1Q tag in all its packets."""
     items = [item for item in rule.items if item.kind != "void"]
     kinds = [item.kind for item in items]
     if kinds.count("vlan") != 1 or kinds.index("vlan") > 1:
@@ -353,7 +353,7 @@ def _of_one_customer_tag(rule: Rule) -> bool:
 
 
 def _kinds(rule: Rule) -> tuple[list[str], list[str]]:
-    """In front of a tunnel, and inside it."""
+    """The kinds of headers before a tunnel, and inside it."""
     kinds = [item.kind for item in rule.items if item.kind != "void"]
     tunnel = next((at for at, kind in enumerate(kinds) if kind in TUNNELS), len(kinds))
     return kinds[:tunnel], kinds[tunnel + 1 :]
@@ -364,7 +364,7 @@ def _changeable(kinds: list[str]) -> list[str]:
 
 
 def changed_headers(rule: Rule) -> list[str]:
-    """The items that its edits need, without fields."""
+    """The items that the rule's edits need, without fields."""
     outer, inner = _kinds(rule)
     if any(isinstance(edit, Decap) for edit in rule.edits):
         return ["eth", *(kind for kind in outer if kind.startswith("ip")), "udp", "vxlan", *_changeable(inner)]
@@ -375,8 +375,8 @@ def changed_headers(rule: Rule) -> list[str]:
 
 
 def random_edits(rule: Rule, dice: random.Random, common: bool) -> tuple[Edit, ...]:
-    """If so asked, mostly what both drivers do: tags come off what is received and go on what is sent, by rules
-    of groups."""
+    """With `common`, mostly what both drivers support: rules of groups pop tags from received packets and push
+    them on sent ones."""
     tagged, way = _of_one_customer_tag(rule), dice.random()
     outer, inner = _kinds(rule)
     for_tags = not common or dice.random() < 0.02

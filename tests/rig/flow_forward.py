@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Random rules of either direction on a port that sends what it receives: they drop, count and age, and
-change headers, tags and tunnels, some of them in a group. What comes out is compared byte by byte with the
+change headers, tags and tunnels, some of them in a group. The output is compared byte by byte with the
 model."""
 
 import random
@@ -20,17 +20,17 @@ from .flow_text import item_text, modify_text
 from .packets import marker
 from .wire import padded
 
-# testpmd tells nothing of aged rules in the midst of other answers.
+# Keeps testpmd from reporting aged rules in the middle of other answers.
 ARGUMENTS = ["--mask-event", "flow_aged"]
 _PATIENCE = 20
 _LAST = bytes(marker())
-_SOON, _LATE = 1, 1000  # timeouts of ages, in seconds: those that are waited for, and others
+_SOON, _LATE = 1, 1000  # timeouts of ages, in seconds: those that the test waits for, and others
 _MOST_PRIORITY = 15  # of an egress rule
 _FULL = (1 << 32) - 1
 
 
 def _ask_metadata(rule: Rule, dice: random.Random) -> None:
-    """For what is sent with a packet, or for what differs in one bit."""
+    """Matches the metadata sent with a packet, or a value that differs in one bit."""
     mask = dice.choice([_FULL, dice.randrange(1, _FULL)])
     wrong = 1 << dice.randrange(32) if dice.random() < 0.3 else 0
     asked = Item("meta", (Condition("data", rule.metadata ^ wrong, mask),))
@@ -39,8 +39,8 @@ def _ask_metadata(rule: Rule, dice: random.Random) -> None:
 
 
 def forwarded(round_: Round, common: bool = False) -> Round:
-    """The round, with rules for what is forwarded, of one group and direction. `common`: what both drivers do
-    to packets, and without metadata."""
+    """The round, with rules for forwarded packets, of one group and direction. `common`: only changes that both
+    drivers support, and no metadata."""
     dice = random.Random(round_.seed)
     egress, group, metadata = dice.random() < 0.5, dice.randrange(2), dice.randrange(1, _FULL)
     for rule in round_.rules:
@@ -57,7 +57,7 @@ def forwarded(round_: Round, common: bool = False) -> Round:
             rule.edits = random_edits(rule, dice, common)
         if egress:
             rule.priority = min(rule.priority, _MOST_PRIORITY)
-        rule.count = rule.count or (egress and rule.age is None)  # something it has to do
+        rule.count = rule.count or (egress and rule.age is None)  # it needs some action
         if len(_text(rule)) > LONGEST_LINE:
             rule.edits = ()
     frames = [with_any_checksums(frame, dice) if dice.random() < 0.8 else frame for frame in round_.frames]
@@ -75,7 +75,7 @@ def _direction(egress: bool) -> str:
 
 
 def _text(rule: Rule, instead: Sequence[str] = ()) -> str:
-    """`instead` of its own edits and fate."""
+    """The rule's text; `instead` replaces its own edits and fate."""
     matches = "pattern " + rule.text.split(" actions ")[0].split("pattern ")[1]
     does = [rule.metering.text()] if rule.metering else []
     does += ["count"] if rule.count else []
@@ -86,7 +86,7 @@ def _text(rule: Rule, instead: Sequence[str] = ()) -> str:
 
 
 def _between_groups(data: int, way: int, modifies: bool) -> tuple[str, str]:
-    """What a rule says of its packets, and how another one asks for that: by a tag, or by metadata."""
+    """How a rule labels its packets, and how another one matches that: by a tag, or by metadata."""
     if way % 3 == 0:
         said = modify_text("meta", data, 32) if modifies else f"set_meta data {data} mask {_FULL:#x}"
         return said, f"meta data is {data}"
@@ -96,7 +96,7 @@ def _between_groups(data: int, way: int, modifies: bool) -> tuple[str, str]:
 
 
 def outcome(rule: Rule, frame: bytes) -> bytes | None:
-    """What becomes of a frame that the rule takes."""
+    """The result for a frame that matches the rule; None: dropped."""
     if not rule.passes:
         return None
     for edit in rule.edits:
@@ -108,15 +108,15 @@ def outcome(rule: Rule, frame: bytes) -> bytes | None:
 class ForwardRun(FlowRun):
     """A port with one queue: packets keep their order."""
 
-    edited: Counter[type] = field(default_factory=Counter)  # packets that a rule has changed, by the edit
-    edited_inside: int = 0  # packets whose tunnel came off, and then a field was changed
-    metadata: bool = False  # comes with what is sent
-    aged: int = 0  # rules of which the application was told
+    edited: Counter[type] = field(default_factory=Counter)  # packets changed by a rule, by kind of edit
+    edited_inside: int = 0  # packets that were decapsulated and then had a field changed
+    metadata: bool = False  # sent with packets
+    aged: int = 0  # rules reported to the application
 
     def __post_init__(self) -> None:
         self.tables, self.meters = TemplateRules(self.stack), Meters(self.stack)
         self.stack.testpmd.silent(*TUNNEL_COMMANDS)
-        if self.metadata:  # the port sends it from its next start on
+        if self.metadata:  # the port sends metadata from its next start on
             self.stack.testpmd.silent("port config 0 tx_metadata 1")
             self.stack.testpmd.stop_port(0)
             self.stack.testpmd.start_port(0)
@@ -126,7 +126,7 @@ class ForwardRun(FlowRun):
         egress, group = round_.rules[0].egress, round_.rules[0].group
         if self.metadata and egress:
             self.stack.testpmd.silent(f"port config 0 tx_metadata {round_.rules[0].metadata}")
-        if group:  # all go there, and what its rules leave goes on
+        if group:  # all packets go there, and those that match no rule continue
             self.stack.testpmd.create_flow(
                 0, f"{_direction(egress)} pattern eth / end actions jump group {group} / end")
             if not egress:
@@ -176,7 +176,7 @@ class ForwardRun(FlowRun):
 
     def _compare_counts(self, round_: Round, numbers: dict[int, Rule], sent: Sequence[bytes]) -> None:
         super()._compare_counts(round_, numbers, sent)
-        if not self.aged:  # it takes a second
+        if not self.aged:  # ageing takes a second
             self._compare_ages(round_, {number for number, rule in numbers.items()
                                         if rule.age == _SOON})
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Random frames for random rules: of few values, so that both meet often. The same seed gives the
-same."""
+"""Random frames for random rules: from few values, so that they often match. The same seed produces the
+same frames."""
 
 import ipaddress
 import random
@@ -22,7 +22,7 @@ def _ip(text: str) -> int:
     return int(ipaddress.ip_address(text))
 
 
-# Few values, so that rules and packets meet often.
+# Few values, so that rules and packets often match.
 MACS = [_mac(port_mac(0)), _mac(PEER_MAC), _mac("02:00:00:00:00:77"), _mac("02:aa:00:00:01:01")]
 IPV4 = [_ip(text) for text in ("10.0.0.1", "10.0.0.2", "10.0.1.2", "192.168.7.9")]
 IPV6 = [_ip(text) for text in ("fd00::1", "fd00::2", "fd00:0:0:1::2", "2001:db8::7:9")]
@@ -61,11 +61,11 @@ Words = frozenset[tuple[str, str]]  # (item, field) that an engine can match
 
 
 class Dice(random.Random):
-    """Prefers what can be matched."""
+    """Prefers fields that can be matched."""
 
     def __init__(self, seed: str, words: Words, plain: bool) -> None:
-        """`plain`: what drivers understand alike. These words only, no ranges, no half protocols, no tags but one of
-        802.1Q, common tunnels."""
+        """`plain`: what drivers interpret alike. Only these words, no ranges, no partly masked protocols, at most one
+        tag, of 802.1Q, and common tunnels."""
         super().__init__(seed)
         self._words = words
         self.plain = plain
@@ -77,13 +77,13 @@ class Dice(random.Random):
 
 @dataclass
 class Layer:
-    """A header to be. What it says about those behind it comes when a frame is made."""
+    """A header to be built. Fields that describe the following headers are set when a frame is made."""
 
     kind: str
     fields: dict[str, int] = field(default_factory=dict)
-    tag_type: int = 0x8100  # of a tag: what announces it
+    tag_type: int = 0x8100  # of a tag: the EtherType that announces it
     options: bool = False  # IPv4
-    fragment: int | None = None  # offset and MORE; gives IPv6 an extension
+    fragment: int | None = None  # offset and MORE; adds an extension to IPv6
 
 
 def _random_layer(kind: str, dice: Dice) -> Layer:
@@ -114,7 +114,7 @@ def random_layers(dice: Dice) -> list[Layer]:
 
 
 def _set_fragment(layers: Sequence[Layer], dice: Dice, chance: float) -> None:
-    """Not of tunnels, for which devices do not look in fragments."""
+    """Not for tunnels, which devices do not parse in fragments."""
     if any(layer.kind in TUNNELS for layer in layers):
         return
     for lower, upper in zip(layers, layers[1:]):
@@ -131,7 +131,7 @@ def frame_of(layers: Sequence[Layer], bytes_: int = 0) -> bytes:
 
 
 def _header(layer: Layer, above: Sequence[Layer], rest: bytes) -> bytes:
-    """In front of `rest`, with what it says about that."""
+    """The header before `rest`, with the fields that describe it."""
     size, places = HEADERS[layer.kind]
     number = 0
 
@@ -199,14 +199,14 @@ def flipped(frame: bytes, bit: int) -> bytes:
 
 
 def ordinary(frame: bytes) -> bool:
-    """Not one that a flipped bit has made look as if it had other extensions."""
+    """False if a flipped bit makes the frame look as if it had other extensions."""
     return all(header.kind != "ipv6" or header.get(48, 8) not in EXTENSIONS
                for header in dissect(frame))
 
 
 def change(layers: list[Layer], dice: Dice) -> None:
-    """Into others that are near: another value, two values that swap their places, a tag more or less,
-    another protocol, a fragment or none."""
+    """Changes layers into similar ones: another value, two values swapped, a tag more or less, another protocol, a
+    fragment or none."""
     way = dice.randrange(5)
     layer = dice.choice(layers)
     if way == 0 and layer.fields:

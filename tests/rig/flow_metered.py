@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Random rules that run meters, with random profiles and policies, against a model of the RFCs' buckets: each
-packet of a burst gets the color that the packets before it have left. Rates are the lowest that there are, so
-that in the time of a burst nothing comes into a bucket that would make a difference."""
+packet of a burst gets the color that the packets before it have left. Rates are the lowest possible, so that no
+relevant number of tokens arrives during a burst."""
 
 import random
 import time
@@ -18,12 +18,12 @@ from .flow_text import rule_text
 from .packets import marker
 from .testpmd import ReceivedPacket
 
-METERS = 3  # of a round
-_DROPS_RED = METERS + 1  # the policy, of which net_mlx5 has but one
-_PASSES = 4  # of each frame, in any order
+METERS = 3  # per round
+_DROPS_RED = METERS + 1  # the policy; net_mlx5 has only this one
+_PASSES = 4  # copies of each frame, in any order
 SRTCM, TRTCM, TRTCM_4115 = ALGORITHMS = ("srtcm_rfc2697", "trtcm_rfc2698", "trtcm_rfc4115")
-# Seconds of a burst, in which neither a byte nor a packet comes in. Of the rates that the device has, net_rawqp takes
-# 0.93 for a byte a second, and 0.997 for a packet; net_mlx5 1.86, which it rounds down to 1, and 1.004.
+# Seconds of a burst, in which a bucket gains neither a byte nor a packet. Of the device's possible rates, net_rawqp
+# uses 0.93 for one byte per second, and 0.997 for one packet; net_mlx5 1.86, which it rounds down to 1, and 1.004.
 _LONGEST = 0.5
 _TRIES = 20
 
@@ -31,9 +31,9 @@ _TRIES = 20
 @dataclass(frozen=True)
 class Profile:
     algorithm: str
-    packets: bool  # are counted, rather than bytes
+    packets: bool  # counts packets rather than bytes
     committed: int
-    excess: int  # the peak's, of RFC 2698
+    excess: int  # the peak burst's, for RFC 2698
 
     @property
     def words(self) -> str:
@@ -42,8 +42,7 @@ class Profile:
 
 
 def _random_profile(dice: random.Random) -> Profile:
-    """Of sizes that both drivers have the device hold as they are: 8 bits, the first of which net_mlx5 wants
-    to be set."""
+    """With sizes that both drivers can express exactly: 8 bits, the first of which must be set for net_mlx5."""
     algorithm, packets = dice.choice(ALGORITHMS), dice.random() < 0.5
     sizes = [dice.randrange(1, 6) if packets else dice.randrange(128, 256) << dice.randrange(3) for _ in range(2)]
     if algorithm == TRTCM:  # the peak bucket holds more
@@ -54,14 +53,14 @@ def _random_profile(dice: random.Random) -> Profile:
 
 
 class Buckets:
-    """Of a meter, which begin full and get nothing."""
+    """A meter's buckets, which start full and are never refilled."""
 
     def __init__(self, profile: Profile) -> None:
         self.profile = profile
         self.committed, self.excess = profile.committed, profile.excess
 
     def color(self, frame: bytes) -> str:
-        """Of the packet, which takes from the buckets."""
+        """The color of the packet, which takes tokens from the buckets."""
         takes = 1 if self.profile.packets else _ip_bytes(frame)
         both = self.profile.algorithm == TRTCM
         if both and takes > self.excess:
@@ -77,7 +76,7 @@ class Buckets:
 
 
 def _ip_bytes(frame: bytes) -> int:
-    """As its outer IP header says; of other packets, what comes after the L2 header."""
+    """The length in the outer IP header; for other packets, the bytes after the L2 header."""
     headers = dissect(frame)
     l2 = [*takewhile(lambda header: header.kind in ("eth", "vlan"), headers)]
     if len(l2) < len(headers):
@@ -93,8 +92,8 @@ def _ip_bytes(frame: bytes) -> int:
 class RandomMeter:
     number: int
     profile: Profile
-    later: Profile  # that it gets while its rules stand
-    queue: int | None  # of all its rules: then yellow packets are dropped, too
+    later: Profile  # replaces it while its rules are installed
+    queue: int | None  # the same for all its rules: then yellow packets are dropped, too
 
     @property
     def drops(self) -> str:
@@ -107,7 +106,7 @@ class MeteredRound(Round):
 
 
 def metered(round_: Round) -> MeteredRound:
-    """The round, with meters, and with each of its frames several times: as long as no other, and in any order."""
+    """The round, with meters, and with several copies of each frame, all of different lengths, in any order."""
     dice = random.Random(round_.seed)
     meters = [RandomMeter(number, _random_profile(dice), _random_profile(dice),
                           dice.choice([None, dice.randrange(QUEUES)])) for number in range(1, METERS + 1)]
@@ -127,22 +126,22 @@ def metered(round_: Round) -> MeteredRound:
 
 
 class _TooLong(Exception):
-    """A burst took so long that its packets may have found more tokens."""
+    """A burst took so long that its packets may have found additional tokens."""
 
 
 @dataclass
 class MeterRun(GroupRun):
-    """Of rounds with meters, which it makes, and tells apart what it may not: what may go several ways is not
-    sent, as it takes from a meter by some of them."""
+    """Plays rounds with meters, which it creates. Packets whose fate is not determined are not sent, as some of the
+    possible ways take tokens from a meter."""
 
-    statistics: Sequence[str] = COLORS  # that the driver has of a meter
-    policies_send: bool = False  # to queues: the rules that run their meters have no such action
-    counts_behind: bool = False  # rules whose counter stands behind their meter count what passes it
+    statistics: Sequence[str] = COLORS  # that the driver keeps for a meter
+    policies_send: bool = False  # to queues: the rules that use their meters have no such action
+    counts_behind: bool = False  # a rule's counter is behind its meter and counts what passes it
     colors: Counter[str] = field(default_factory=Counter)  # packets
-    _now: dict[int, Profile] = field(default_factory=dict)  # of each meter
-    _dropped: set[bytes] = field(default_factory=set)  # by meters
+    _now: dict[int, Profile] = field(default_factory=dict)  # for each meter
+    _dropped: set[bytes] = field(default_factory=set)  # dropped by meters
     _queues: dict[int, int | None] = field(default_factory=dict)
-    _told: dict[int, dict[str, list[int]]] = field(default_factory=dict)  # by each meter: bytes of packets
+    _told: dict[int, dict[str, list[int]]] = field(default_factory=dict)  # for each meter: bytes of packets
 
     def play(self, round_: Round) -> list[Rule]:
         assert isinstance(round_, MeteredRound)
@@ -215,17 +214,17 @@ class MeterRun(GroupRun):
         return not (self.counts_behind and behind and frame in self._dropped)
 
     def _clear_colors(self, rules: Sequence[Rule]) -> None:
-        """All of this round's meters are new."""
+        """Starts afresh: all of this round's meters are new."""
 
     def _compare_colors(self, round_: Round, rules: Sequence[Rule]) -> None:
-        """After this, some rules go: to what they leave, each meter has another profile."""
+        """Afterwards some rules are removed, and packets for the remaining ones meet another profile of each meter."""
         assert isinstance(round_, MeteredRound)
         for meter in round_.meters:
             self.meters.do(f"set port meter profile 0 {meter.number} {METERS + meter.number}")
         self._now = {meter.number: meter.later for meter in round_.meters}
 
     def _compare_statistics(self, round_: MeteredRound) -> None:
-        """Of all packets that the meters met, with either profile."""
+        """Compares the statistics of all packets that the meters saw, with either profile."""
         self._expect(round_, self._wrong_statistics)
         for told in self._told.values():
             self.colors.update({color: len(lengths) for color, lengths in told.items()})

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Meters of a port, in testpmd's words."""
+"""Meters of a port, in testpmd's syntax."""
 
 import re
 from itertools import product
@@ -13,7 +13,7 @@ DROP_RED = "g_actions end y_actions end r_actions drop / end"
 
 
 class Meters:
-    """Those of port 0, deleted at the end, with their profiles and policies."""
+    """The meters of port 0, deleted at the end, with their profiles and policies."""
 
     def __init__(self, stack: StackBase) -> None:
         self.testpmd = stack.testpmd
@@ -26,7 +26,7 @@ class Meters:
             self._undo.append(undo)
 
     def profile(self, number: int, words: str) -> None:
-        """`words`: algorithm, then the rest; with {port} and {id} between."""
+        """`words`: the algorithm and its arguments, with port and profile number inserted between them."""
         algorithm, _, rest = words.partition(" ")
         self.do(f"add port meter profile {algorithm} 0 {number} {rest}", f"del port meter profile 0 {number}")
 
@@ -38,7 +38,7 @@ class Meters:
                 f"del port meter 0 {number}")
 
     def make(self, number: int, words: str, policy: str = DROP_RED) -> None:
-        """With a profile and a policy of the same number."""
+        """Makes a meter with a profile and a policy of the same number."""
         self.profile(number, words)
         self.policy(number, policy)
         self.create(number, number, number)
@@ -49,7 +49,7 @@ class Meters:
         return " ".join(answer.split())
 
     def packets(self, number: int, clear: str = "no") -> tuple[int, ...]:
-        """Green, yellow, red and dropped ones."""
+        """Numbers of green, yellow, red and dropped packets."""
         answer = self.testpmd.command(f"show port meter stats 0 {number} {clear}")
         counts = []
         for color in COLORS:
@@ -59,7 +59,7 @@ class Meters:
         return tuple(counts)
 
     def shown(self, number: int) -> dict[str, tuple[int, int]]:
-        """Packets and bytes, of what the driver counts: colors, and what is dropped."""
+        """Packets and bytes of each statistic of the driver: colors and drops."""
         answer = self.testpmd.command(f"show port meter stats 0 {number} no")
         packets, bytes_ = (dict(re.findall(rf"{unit} (\w+): (\d+)", answer)) for unit in ("Pkts", "Bytes"))
         assert packets and packets.keys() == bytes_.keys(), answer
@@ -71,7 +71,7 @@ class Meters:
             self.do(self._undo.pop())
 
 
-# Of one color each, whatever comes and however fast: by bytes, from buckets that hold no packet, or all of them.
+# Each yields a single color at any rate: they count bytes, and their buckets hold no packet, or all packets.
 _ALL, _NONE = 2_000_000_000, 1
 _PROFILES = [
     ("G", f"srtcm_rfc2697 {_ALL} {_ALL} 0 0"),
@@ -84,7 +84,7 @@ _PROFILES = [
     ("R", f"trtcm_rfc2698 {_NONE} {_NONE} {_NONE} {_NONE} 0"),
     ("R", f"trtcm_rfc4115 {_NONE} {_NONE} {_NONE} {_NONE} 0"),
 ]
-_POLICIES = ["", "G", "Y", "R", "GY", "YR"]  # the colors that they drop
+_POLICIES = ["", "G", "Y", "R", "GY", "YR"]  # the colors that each drops
 
 
 def meters_of_one_color(stack: StackBase) -> Sequence[Metering]:

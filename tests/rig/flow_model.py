@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What rte_flow rules mean, by the rte_flow guide of DPDK: which packets a rule takes, and what becomes
-of a packet that meets several. Written from that guide, the RFCs and the limits that the driver's guide
-states, without regard to the driver's code. Frames are well formed but for what the tests flip.
+"""The meaning of rte_flow rules, by DPDK's rte_flow guide: which packets a rule takes, and what happens to
+a packet that matches several. Written from that guide, the RFCs and the limits stated in the driver's
+guide, independently of the driver's code. Frames are well formed except for bits flipped by the tests.
 """
 
 from dataclasses import dataclass, field
@@ -38,9 +38,9 @@ HEADERS: dict[str, tuple[int, dict[str, tuple[int, int]]]] = {
     "vxlan-gpe": (8, {"vni": (32, 24)}),
     "geneve": (8, {"vni": (32, 24), "protocol": (16, 16)}),
     "gtp": (8, {"msg_type": (8, 8), "teid": (32, 32)}),
-    "meta": (4, {"data": (0, 32)}),  # beside a packet
+    "meta": (4, {"data": (0, 32)}),  # metadata of a packet
 }
-# What an item without a mask asks for ("Default mask matches …" of the rte_flow guide).
+# What an item without a mask matches ("Default mask matches …" of the rte_flow guide).
 DEFAULT_MASKS: dict[str, tuple[str, ...]] = {
     "eth": ("dst", "src"), "vlan": ("vid",), "mpls": ("label",), "ipv4": ("src", "dst"),
     "ipv6": ("src", "dst"), "tcp": ("src", "dst"), "udp": ("src", "dst"), "icmp": ("type", "code"),
@@ -48,7 +48,7 @@ DEFAULT_MASKS: dict[str, tuple[str, ...]] = {
     "nvgre": ("tni",), "vxlan": ("vni",), "vxlan-gpe": ("vni",), "geneve": ("vni",), "gtp": ("teid",),
 }
 TUNNELS = ("mpls", "gre", "gre_key", "nvgre", "vxlan", "vxlan-gpe", "geneve", "gtp")
-# Bits beside a header that some items have: is there more of the kind after it?
+# Bits of some items that are not in the header: does another one of the kind follow?
 FLAGS = {"eth": "has_vlan", "vlan": "has_more_vlan", "ipv6": "has_frag_ext"}
 
 
@@ -57,11 +57,11 @@ FLAGS = {"eth": "has_vlan", "vlan": "has_more_vlan", "ipv6": "has_frag_ext"}
 
 @dataclass
 class Header:
-    """A header of a frame. `data` is empty if the frame has only announced it: a later fragment."""
+    """A header of a frame. `data` is empty if the frame only announces it, as later fragments do."""
 
     kind: str
     data: bytes
-    at: int = 0  # in the frame
+    at: int = 0  # offset in the frame
     fragment: bool = False  # IPv6: with a fragment extension
     protocol: int | None = None  # IPv6: after that extension
 
@@ -70,14 +70,14 @@ class Header:
         return int.from_bytes(self.data, "big") >> (total - bit - bits) & ((1 << bits) - 1)
 
     def number(self, name: str) -> int:
-        """A field's; of IPv6, the protocol is that after the extensions, as devices find it."""
+        """A field's value; the protocol of IPv6 is the one after the extensions, as devices see it."""
         if self.protocol is not None and name == "proto":
             return self.protocol
         return self.get(*HEADERS[self.kind][1][name])
 
 
 def dissect(frame: bytes) -> list[Header]:
-    """Its headers, outermost first, as far as they are known."""
+    """The headers of a frame, outermost first, as far as they are known."""
     return list(_headers(frame, 0, "eth"))
 
 
@@ -139,7 +139,7 @@ def _headers(frame: bytes, at: int, kind: str | None) -> Iterator[Header]:
 
 @dataclass(frozen=True)
 class Condition:
-    """On a field: spec and mask, or a range from spec to last."""
+    """A condition on a field: spec and mask, or a range from spec to last."""
 
     name: str
     spec: int
@@ -156,11 +156,11 @@ class Condition:
 class Item:
     kind: str
     conditions: tuple[Condition, ...] = ()
-    bare_spec: bool = False  # without a mask: the default one counts
+    bare_spec: bool = False  # without a mask: the default one applies
 
     @property
     def asked(self) -> tuple[Condition, ...]:
-        """What counts: without a mask, all fields of the default one, be they given or zero."""
+        """The effective conditions: without a mask, all fields of the default one, whether given or zero."""
         if not self.bare_spec:
             return self.conditions
         given = {one.name: one for one in self.conditions}
@@ -174,19 +174,19 @@ class Edit(Protocol):
     """What a rule does to the headers of the packets that it takes."""
 
     def text(self) -> str:
-        """In testpmd's words."""
+        """In testpmd's syntax."""
         ...
 
     def of(self, frame: bytes) -> bytes:
-        """What becomes of the frame."""
+        """The resulting frame."""
         ...
 
 
 @dataclass(frozen=True)
 class Copies:
-    """Of what a rule takes, one packet in `ratio`, as it came."""
+    """Copies of one in `ratio` of the packets that a rule takes, as received."""
 
-    index: int  # testpmd's list of actions
+    index: int  # number of testpmd's list of actions
     ratio: int
     queue: int
     mark: int | None
@@ -203,11 +203,11 @@ class Copies:
 
 @dataclass(frozen=True)
 class Metering:
-    """By a meter. If it finds one color for all packets, this is told here."""
+    """A meter, and what happens to packets if it gives all of them one color."""
 
     meter: int
     color: str = ""
-    drops: bool = False  # packets of this color
+    drops: bool = False  # drops packets of this color
 
     def text(self) -> str:
         return f"meter mtr_id {self.meter}"
@@ -219,22 +219,22 @@ class Rule:
     priority: int = 0
     queues: tuple[int, ...] = ()  # none: drop
     mark: int | None = None
-    modifies_mark: bool = False  # it says so by modify_field
+    modifies_mark: bool = False  # sets the mark by modify_field
     flag: bool = False
     count: bool = False
-    rss_types: str = ""  # of a rule with several queues
+    rss_types: str = ""  # for a rule with several queues
     group: int = 0
-    egress: bool = False  # of what is sent: none of the queues matters, but whether there is one
-    metadata: int = 0  # that comes with what is sent
+    egress: bool = False  # for sent packets: only whether there is a queue matters
+    metadata: int = 0  # sent with packets
     age: int | None = None  # seconds
     edits: tuple[Edit, ...] = ()
     copies: Copies | None = None
     metering: Metering | None = None
-    text: str = field(default="", compare=False)  # in testpmd's words
+    text: str = field(default="", compare=False)  # in testpmd's syntax
 
     @property
     def passes(self) -> bool:
-        """Whether packets that it takes go on."""
+        """Whether packets that it takes continue."""
         return bool(self.queues) and not (self.metering and self.metering.drops)
 
     def takes(self, headers: Sequence[Header]) -> bool:
@@ -244,7 +244,7 @@ class Rule:
 
 
 def _holds(item: Item, header: Header, beside: dict[str, int]) -> bool:
-    """`beside` has the values of fields that stand elsewhere."""
+    """`beside` has the values of fields that are not in the header."""
     if not header.data:
         return not item.asked
     return all(one.holds(beside[one.name] if one.name in beside else header.number(one.name))
@@ -276,7 +276,7 @@ def _takes(items: Sequence[Item], headers: Sequence[Header]) -> bool:
         following = items[number + 1].kind if number + 1 < len(items) else ""
         if item.kind == "any":
             return True
-        # An Ethernet header may go without saying, where nothing else can stand.
+        # An Ethernet item may be omitted where nothing else is possible.
         if item.kind != "eth" and (number == 0 or items[number - 1].kind in ("vxlan", "nvgre")):
             at += 1 if item.kind == "vlan" else 1 + _tags(headers, at + 1)
         if item.kind != "gre_key" and at < len(headers) and headers[at].kind == "gre_key":
@@ -309,9 +309,9 @@ def _takes(items: Sequence[Item], headers: Sequence[Header]) -> bool:
 
 def _takes_l2(item: Item, before: Item | None, following: str, headers: Sequence[Header],
               at: int) -> bool:
-    """Ethernet or a tag. `type` is that of the tag if one is asked for right after, else what stands
-    after all tags. By the driver's guide, a vlan item is of 802.1Q if nothing says otherwise, the
-    outer one of two of either kind."""
+    """Ethernet or a tag. `type` is that of the tag if a tag item follows, else the one after all tags. By the
+    driver's guide, a vlan item is an 802.1Q tag unless stated otherwise; the outer one of two may be of
+    either kind."""
     header = headers[at]
     if item.kind == "vlan" and following != "vlan":
         kind = _type_on_wire(headers[at - 1])
@@ -331,7 +331,7 @@ def _takes_l2(item: Item, before: Item | None, following: str, headers: Sequence
 
 
 def _takes_nvgre(item: Item, header: Header, key: Sequence[Header]) -> bool:
-    """RFC 7637: no checksum, a key, no sequence number, and Ethernet in it."""
+    """RFC 7637: no checksum, a key, no sequence number, and Ethernet as payload."""
     if not header.data:
         return not item.asked
     if header.data[0] & 0xB0 != 0x20 or header.get(16, 16) != BRIDGED or not key:
@@ -339,12 +339,12 @@ def _takes_nvgre(item: Item, header: Header, key: Sequence[Header]) -> bool:
     return _holds(item, Header("nvgre", header.data + key[0].data), {})
 
 
-# -- what becomes of a packet ------------------------------------------------------------------------
+# -- results ----------------------------------------------------------------------------------------
 
 
 def best(rules: Sequence[Rule], headers: Sequence[Header]) -> list[Rule]:
-    """The rules that may decide: those of the best priority among all that take the packet. The guide
-    leaves it open which one does if there are several."""
+    """The rules that may apply: those of the best priority among all that match the packet. If there are
+    several, the guide leaves open which one applies."""
     taking = [rule for rule in rules if rule.takes(headers)]
     top = min((rule.priority for rule in taking), default=0)
     return [rule for rule in taking if rule.priority == top]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Random rte_flow rules, and packets that meet them or miss them by little. The same seed gives the
-same."""
+"""Random rte_flow rules, and packets that match them or nearly match them. The same seed produces the
+same rules."""
 
 from dataclasses import dataclass, replace
 from typing import Sequence
@@ -13,22 +13,22 @@ from .packets import marker
 
 QUEUES = 4
 LONGEST_LINE = 480  # testpmd reads 512 characters
-COPY_MARK = 1000  # and more: of copies
+COPY_MARK = 1000  # marks of copies, from here on
 
 
 def _condition(kind: str, name: str, number: int, dice: Dice) -> Condition:
-    """One that holds for `number`."""
+    """A condition that holds for `number`."""
     bits = width(kind, name)
     full = (1 << bits) - 1
     way = dice.random()
     is_type = (kind, name) in (("eth", "type"), ("vlan", "inner_type"))
     if way < 0.55 or is_type or (dice.plain and name in ("proto", "protocol")):
         return Condition(name, number, full)
-    if way < 0.9 or bits > 16 or dice.plain or name in ("pcp", "dei", "vid"):  # which are one field of rte_flow
+    if way < 0.9 or bits > 16 or dice.plain or name in ("pcp", "dei", "vid"):  # these are one rte_flow field
         mask = full << dice.randrange(bits) & full if dice.random() < 0.4 else 0
         while not mask:
             mask = dice.getrandbits(bits)
-        # What the mask leaves out does not count.
+        # Bits outside the mask are ignored.
         return Condition(name, number & mask | dice.getrandbits(bits) & ~mask & full, mask)
     first = max(0, number - dice.randrange(4))
     return Condition(name, first, full, min(full, number + dice.randrange(4)))
@@ -37,13 +37,13 @@ def _condition(kind: str, name: str, number: int, dice: Dice) -> Condition:
 def _names(kind: str, dice: Dice) -> list[str]:
     names = [name for name in HEADERS[kind][1]
              if name != "fragment_offset" and dice.asks(kind, name, 0.35)]
-    if "tci" in names:  # all of the tag, or parts of it
+    if "tci" in names:  # the whole tag, or parts of it
         return [name for name in names if name in ("tci", "inner_type")]
     return names
 
 
 def _fragment_condition(header: Header, dice: Dice) -> list[Condition]:
-    """That it is one, or is none: the forms that the driver's guide names."""
+    """Matches fragments, or packets that are none, in the forms given by the driver's guide."""
     if not dice.asks(header.kind, "has_frag_ext" if header.kind == "ipv6" else "fragment_offset", 0.15):
         return []
     if header.kind == "ipv6":
@@ -55,7 +55,7 @@ def _fragment_condition(header: Header, dice: Dice) -> list[Condition]:
 
 @dataclass
 class Asked:
-    """An item and the header of the first packet that it was made from."""
+    """An item and the header of the packet that it was made from."""
 
     item: Item
     header: Header
@@ -87,7 +87,7 @@ def _with(asked: Asked, condition: Condition) -> Asked:
 
 
 def _ask_tags(all_asked: list[Asked], headers: Sequence[Header], dice: Dice) -> list[Asked]:
-    """Which of the outermost tags the items ask for, and how they say it."""
+    """Chooses which of the outermost tags the items match, and how."""
     tags = sum(header.kind == "vlan" for header in headers)
     there = min(tags, len(all_asked) - 1)
     named = dice.randrange(there + 1)
@@ -97,11 +97,11 @@ def _ask_tags(all_asked: list[Asked], headers: Sequence[Header], dice: Dice) -> 
         name = "type" if at == 0 else "inner_type"
         of_tags = before.header.get(96 if at == 0 else 16, 16)
         if at < named:
-            # A tag of 802.1ad has to be asked for, but as the outer one of two.
+            # An 802.1ad tag must be matched explicitly, except as the outer one of two.
             service = of_tags == 0x88A8 and at + 1 == named
             kept[at] = (_with(before, Condition(name, of_tags, 0xFFFF)) if service
                         else _without(before, name))
-        elif tags > named:  # what stands behind all tags is meant
+        elif tags > named:  # means the type after all tags
             behind = headers[tags].get(16, 16)
             if before.item.on(name) and not before.item.bare_spec:
                 kept[at] = _with(before, Condition(name, behind, 0xFFFF))
@@ -128,7 +128,7 @@ def _random_items(frame: bytes, dice: Dice) -> list[Asked]:
     if dice.random() < 0.6:
         all_asked = all_asked[: dice.randrange(1, len(all_asked) + 1)]
     all_asked = _ask_tags(all_asked, headers, dice)
-    # Ethernet headers may go without saying: the outermost, and where nothing else can stand.
+    # Ethernet items may be omitted: the outermost, and where nothing else is possible.
     for at in range(len(all_asked) - 2, -1, -1):
         item = all_asked[at].item
         clear = at == 0 or all_asked[at - 1].item.kind in ("vxlan", "nvgre")
@@ -138,7 +138,7 @@ def _random_items(frame: bytes, dice: Dice) -> list[Asked]:
 
 
 def random_rule(dice: Dice, frame: bytes) -> tuple[Rule, list[Asked]]:
-    """One that takes the frame, to which it adds no actions."""
+    """A rule without actions that matches the frame."""
     while True:
         all_asked = _random_items(frame, dice)
         items = [asked.item for asked in all_asked]
@@ -148,7 +148,7 @@ def random_rule(dice: Dice, frame: bytes) -> tuple[Rule, list[Asked]]:
             items.append(Item("any"))
         rule = Rule(items)
         if not any(item.conditions for item in items) and dice.random() < 0.8:
-            continue  # it would take almost everything
+            continue  # it would match almost everything
         if len(rule_text(Rule(items, priority=9999, queues=(0, 1), mark=0xFFFFFF,
                               rss_types="ipv4-udp ipv4-tcp"))) <= LONGEST_LINE:
             return rule, all_asked
@@ -172,21 +172,21 @@ def _set_actions(rule: Rule, dice: Dice, mark: int, counting: bool) -> None:
 
 
 def _has_room(rule: Rule) -> bool:
-    """For one more action. Whoever waits for a marker waits for one."""
+    """Whether one more action fits on the line, and the rule does not take markers, which tests wait for."""
     return len(rule_text(rule)) < LONGEST_LINE - 30 and not rule.takes(dissect(marker()))
 
 
 def _set_copies(rule: Rule, dice: Dice, number: int) -> None:
     if dice.random() > 0.3 or not _has_room(rule):
         return
-    counts = dice.random() < 0.5 and not rule.count  # which would have the counter
+    counts = dice.random() < 0.5 and not rule.count  # the rule's own count would take the counter
     mark = COPY_MARK + number if dice.random() < 0.8 else None
     rule.copies = Copies(number % 10, dice.choice([1, 1, 2, 3]), dice.randrange(QUEUES), mark, counts)
 
 
 @dataclass
 class Round:
-    """Rules that stand together, and frames, which differ in length."""
+    """Rules that are installed together, and frames, which differ in length."""
 
     seed: str
     rules: list[Rule]
@@ -197,7 +197,7 @@ FIRST_LENGTH = 260  # longer than all headers together
 
 
 def _layers_often_with(kind: str, dice: Dice) -> list[Layer]:
-    """In at least three of ten cases with such a header; by chance alone if none is named."""
+    """With such a header in at least three of ten cases; purely random if none is named."""
     layers = random_layers(dice)
     if kind and dice.random() < 0.3:
         while not any(layer.kind == kind for layer in layers):
@@ -207,13 +207,13 @@ def _layers_often_with(kind: str, dice: Dice) -> list[Layer]:
 
 def random_round(seed: str, rules: int, words: Words, counting: bool, plain: bool = False,
                  sampling: bool = False, meters: Sequence[Metering] = (), often: str = "") -> Round:
-    """`meters`: that rules may run. `often`: a header that is in the packets more often than others."""
+    """`meters`: that rules may use. `often`: a header that packets contain more often than others."""
     dice = Dice(seed, words, plain)
     priorities = dice.choice([[0], [0, 1], [0, 1, 2], [0, 1, 2] if plain else [0, 5, 1000]])
     round_ = Round(seed, [], [])
 
     def add(frame: bytes) -> None:
-        # Of a length of its own, by which it is known again.
+        # Has a unique length, by which it is recognized.
         frame += bytes(FIRST_LENGTH + len(round_.frames) - len(frame))
         if ordinary(frame):
             round_.frames.append(frame)
@@ -242,5 +242,5 @@ def random_round(seed: str, rules: int, words: Words, counting: bool, plain: boo
 
 
 def expected(rules: Sequence[Rule], frame: bytes) -> list[Rule]:
-    """Those of which one decides what becomes of the frame; none: the port's own filters do."""
+    """The rules of which one applies to the frame; none: the port's own filters do."""
     return best(rules, dissect(frame))

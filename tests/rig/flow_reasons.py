@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What is peculiar to a rule: the reasons for which drivers refuse one."""
+"""Properties of a rule: the reasons why drivers refuse it."""
 
 from typing import Callable, Sequence
 
 from .flow_edits import ChangeField, CopyField
 from .flow_model import TUNNELS, Rule
 
-# Of a rule, with those that stand already.
+# Takes a rule and the rules already installed.
 Applies = Callable[[Rule, Sequence[Rule]], bool]
 
 
@@ -23,7 +23,7 @@ def has(*kinds: str) -> Applies:
 
 
 def carries(*kinds: str) -> Applies:
-    """In a tunnel."""
+    """Carries these headers in a tunnel."""
 
     def applies(rule: Rule, _: Sequence[Rule]) -> bool:
         items = [item.kind for item in rule.items]
@@ -58,7 +58,7 @@ def edits(*actions: str) -> Applies:
 
 
 def changes(kind: str, *names: str) -> Applies:
-    """By whatever action."""
+    """Changes these fields, by any action."""
     return lambda rule, _: any(isinstance(edit, ChangeField) and edit.kind == kind and edit.name in names
                                for edit in rule.edits)
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A port whose rte_flow rules are looked at: rules under test mark what they take, so that one batch
-of frames shows hits and misses at once."""
+"""A port with rte_flow rules under test: they mark the packets that they take, so that one batch of frames
+shows hits and misses at once."""
 
 import re
 from collections import Counter
@@ -18,18 +18,18 @@ from .testpmd import ReceivedPacket
 QUEUES = 4
 MARK = 0x5A5A
 TAKE = f"end actions mark id {MARK} / queue index 2 / end"
-# Rings have no part in how rules are put to the device: each engine is tested with one kind. `auto`
-# uses verbs for all that verbs has words for.
+# How rules are passed to the device does not depend on the rings: each engine is tested with one kind.
+# `auto` uses verbs for everything that verbs can express.
 ENGINES = {"mlx5": "auto", "verbs": "mlx5"}
 
 _RSS_HASH = 1 << 19  # RTE_ETH_RX_OFFLOAD_RSS_HASH
-_BURST = 32  # what testpmd takes from a queue at once
+_BURST = 32  # packets that testpmd takes from a queue at once
 _BATCH = 128  # frames at once: fewer than a queue has descriptors
 
 
 def turn_marks_on(stack: StackBase) -> None:
-    """Queues report marks from the burst on that follows the first rule that marks. A burst that has
-    begun before may last until after the first frame: so before anything is received."""
+    """Queues report marks from the first burst after the first rule that marks. An earlier burst may still be
+    running when the first frame arrives, so this is called before anything is received."""
     stack.testpmd.create_flow(0, "ingress pattern eth type is 0 / end actions mark id 1 / queue index 0"
                                  " / end")
     stack.testpmd.flush_flows(0)
@@ -38,7 +38,7 @@ def turn_marks_on(stack: StackBase) -> None:
 @contextmanager
 def flow_stack(open_stack: Callable[..., ContextManager[Stack]], datapath: str,
                **options: str) -> Iterator[Stack]:
-    """Promiscuous, as testpmd starts: frames that a rule misses arrive without a mark."""
+    """Promiscuous, as testpmd starts: frames that match no rule arrive without a mark."""
     arguments = [f"--rxq={QUEUES}", f"--txq={QUEUES}", "--rss-udp"]
     if datapath == "mlx5":  # verbs cannot report hashes
         arguments.append(f"--rx-offloads={_RSS_HASH:#x}")
@@ -50,14 +50,14 @@ def flow_stack(open_stack: Callable[..., ContextManager[Stack]], datapath: str,
 
 
 def engines_of(stack: StackBase, group: int) -> Counter[str]:
-    """Of the device's rules of a group, how many each engine has."""
+    """The number of the device's rules in a group, by engine."""
     dump = stack.testpmd.command("flow dump 0 all")
     return Counter(re.findall(rf"ingress group {group} .* \(by (.*)\)", dump))
 
 
 @contextmanager
 def receiving_rules(stack: Stack) -> Iterator[None]:
-    """Receives, and forgets the rules at the end."""
+    """Receives, and flushes the rules at the end."""
     stack.testpmd.start("rxonly")
     yield
     stack.testpmd.stop()
@@ -65,7 +65,7 @@ def receiving_rules(stack: Stack) -> Iterator[None]:
 
 
 def receive(stack: Stack, frames: Sequence[bytes | Packet]) -> list[ReceivedPacket]:
-    """All frames arrive, in any order."""
+    """Requires all frames to arrive, in any order."""
     packets = []
     for start in range(0, len(frames), _BATCH):
         batch = frames[start : start + _BATCH]
@@ -77,20 +77,20 @@ def receive(stack: Stack, frames: Sequence[bytes | Packet]) -> list[ReceivedPack
 
 
 def markers_for(packets: int) -> list[bytes]:
-    """As many as show that every queue was polled often enough for so many packets."""
+    """Enough markers to show that every queue was polled often enough for that many packets."""
     return [marker_by_length(number) for number in range(2 + packets // _BURST)]
 
 
 def arrived(stack: StackBase, frames: Sequence[bytes | Packet],
             markers: Sequence[bytes]) -> list[ReceivedPacket]:
-    """Those that arrived, of which there may be fewer. A marker shows that all before it have reached their
-    queues, and the others, one after the other, that every queue was polled often enough since."""
+    """The frames that arrived, possibly fewer than sent. A marker shows that all before it have reached their
+    queues; the others, one after the other, that every queue was polled often enough since."""
     wire, testpmd = stack.wires[0], stack.testpmd
     position = testpmd.mark_output()
     wire.send_all(frames)
     for frame in markers:
         wire.send(frame)
-        # Whole: what testpmd has yet to print would be taken for the answer to the next command.
+        # In full: the rest of testpmd's output would be taken for the answer to the next command.
         testpmd.program.wait_for(rf"type=0x{MARKER_TYPE:04x} - length={len(frame)} .*\n"
                                  r".*ol_flags: .*\n", position)
     return [packet for packet in testpmd.received_so_far(position) if packet.ether_type != MARKER_TYPE]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Plays rounds of random rules and packets on a port, and compares what comes of them with the model."""
+"""Plays rounds of random rules and packets on a port, and compares the results with the model."""
 
 import re
 import time
@@ -19,37 +19,37 @@ from .flow_text import modify_text
 from .stack_base import StackBase
 from .testpmd import ReceivedPacket
 
-# What a refusal says, and of which rules it may say so.
+# Texts of refusals, and the rules for which they are legitimate.
 Refusals = dict[str, Applies]
 
-# Of packets that a driver does something else with, and may: by the rules that take them.
+# Excuses for packets that a driver may treat differently, by the rules that take them.
 Excuse = Callable[[Sequence[Rule], bytes], bool]
 
 
 @dataclass
 class FlowRun:
-    """One port, its rules and what was seen of them."""
+    """One port, its rules and the results observed."""
 
     stack: StackBase
     refusals: Refusals
     excuse: Excuse = lambda rules, frame: False
-    validates: bool = True  # refuses nothing later that it has found good
-    counts_lag: float = 0  # seconds by which its counters may be late
+    validates: bool = True  # never refuses later what validation has accepted
+    counts_lag: float = 0  # seconds by which its counters may lag
     counted: Callable[[Rule, bytes], int] = lambda rule, frame: len(frame)  # bytes of a packet
-    detours: bool = False  # some rules say only who takes a packet, and others of group 1 do it
-    templates: bool = False  # some rules are made from templates
-    taken: int = 0  # packets of which a rule decided
-    passed: int = 0  # packets that all rules left alone
-    open_: int = 0  # packets of which several rules might decide
+    detours: bool = False  # some rules only label packets, and others in group 1 act on them
+    templates: bool = False  # some rules are created from templates
+    taken: int = 0  # packets handled by a rule
+    passed: int = 0  # packets that matched no rule
+    open_: int = 0  # packets that several rules might handle
     rules: int = 0
     excused: int = 0
     refused: dict[str, int] = field(default_factory=dict)
-    counters: dict[int, int] = field(default_factory=dict)  # of rules with a detour: who counts
+    counters: dict[int, int] = field(default_factory=dict)  # for rules with a detour: the rule that counts
     from_templates: int = 0
-    # By their ratios: of packets that a rule had copied, how many there were, and how many copies.
+    # By ratio: the number of packets that rules with copies took, and the number of copies.
     copied: dict[int, tuple[int, int]] = field(default_factory=dict)
-    metered: Counter[tuple[str, bool]] = field(default_factory=Counter)  # packets, by color and drops
-    copies_seen: dict[int, list[int]] = field(default_factory=dict)  # of a rule, by its id: their lengths
+    metered: Counter[tuple[str, bool]] = field(default_factory=Counter)  # packets, by color and whether dropped
+    copies_seen: dict[int, list[int]] = field(default_factory=dict)  # by id of the rule: their lengths
 
     def __post_init__(self) -> None:
         self.tables = TemplateRules(self.stack)
@@ -68,7 +68,7 @@ class FlowRun:
         sent = self._compare(round_, rules)
         self._compare_counts(round_, numbers, sent)
         self._compare_colors(round_, rules)
-        if len(rules) % 3 == 0:  # fewer of them: what is left still does the same
+        if len(rules) % 3 == 0:  # with fewer rules: the remaining ones must still behave the same
             gone = list(numbers)[::2]
             for number in gone:
                 self.stack.testpmd.destroy_flow(0, number)
@@ -84,7 +84,7 @@ class FlowRun:
     # -- rules ----------------------------------------------------------------------------------------
 
     def _create(self, round_: Round) -> dict[int, Rule]:
-        """By their numbers; those that are refused have a reason."""
+        """The created rules by number; requires a legitimate reason for each refused one."""
         by_template = [rule for rule in round_.rules[1::2] if self.templates and fits(rule)]
         rules = [rule for rule in round_.rules if not any(rule is other for other in by_template)]
         self.stack.testpmd.silent(*(rule.copies.command() for rule in rules if rule.copies))
@@ -116,10 +116,10 @@ class FlowRun:
         return created
 
     def _detour(self, rule: Rule, number: int) -> tuple[str, int | None]:
-        """The rule by way of what it says of its packets, a tag, metadata or a mark, and who counts them."""
+        """The rule split in two, linked by a tag, metadata or a mark, and the number of the one that counts."""
         matches, actions = rule.text.split(" actions ")
         data, index = number + 1, number % 7
-        # Else it, or its copy, would come with the other mark.
+        # Otherwise it, or its copy, would arrive with the other mark.
         marks = (rule.mark is not None or rule.flag or not rule.queues) and (
             rule.copies is None or rule.copies.mark is not None)
         if not self.detours or len(rule.queues) > 1 or index == 6 or (index == 5 and not marks):
@@ -140,17 +140,17 @@ class FlowRun:
     # -- packets --------------------------------------------------------------------------------------
 
     def _outcomes(self, round_: Round, rules: Sequence[Rule]) -> list[tuple[bytes, list[Rule]]]:
-        """What is to be sent, and the rules of which one decides what becomes of it."""
+        """The frames to be sent, each with the rules of which one applies to it."""
         return [(frame, expected(rules, frame)) for frame in round_.frames]
 
     def _exchange(self, frames: Sequence[bytes], markers: Sequence[bytes]) -> list[ReceivedPacket]:
         return arrived(self.stack, frames, markers)
 
     def _compare(self, round_: Round, rules: Sequence[Rule]) -> list[bytes]:
-        """Returns what was sent."""
+        """Returns the frames sent."""
         outcomes = self._outcomes(round_, rules)
         frames = [frame for frame, _ in outcomes]
-        markers = markers_for(2 * len(frames))  # each may have a copy
+        markers = markers_for(2 * len(frames))  # each packet may have a copy
         by_length: dict[int, list[ReceivedPacket]] = {}
         for packet in self._exchange(frames, markers):
             by_length.setdefault(packet.length, []).append(packet)
@@ -190,7 +190,7 @@ class FlowRun:
         self._expect(round_, lambda: self._wrong_count(rules, counting, decided))
 
     def _expect(self, round_: Round, wrong: Callable[[], str | None]) -> None:
-        """Nothing that is wrong with what the driver counts, once it has had the time."""
+        """Requires the driver's counters to be right within `counts_lag`."""
         deadline = time.monotonic() + self.counts_lag
         while (what := wrong()) and time.monotonic() < deadline:
             time.sleep(0.1)
@@ -198,7 +198,7 @@ class FlowRun:
             self._fail(round_, what)
 
     def _reaches_counter(self, rule: Rule, frame: bytes) -> bool:
-        """Of what the rule takes."""
+        """Whether the rule counts this frame, which it takes."""
         return True
 
     def _wrong_count(self, rules: Sequence[Rule], counting: dict[int, Rule],
@@ -211,7 +211,7 @@ class FlowRun:
                     if may == [rule] and not self.excuse(rules, frame) and self._reaches_counter(rule, frame)]
             most = [self.counted(rule, frame) for frame, may in decided
                     if (rule in may or self.excuse(rules, frame)) and self._reaches_counter(rule, frame)]
-            if not rule.count:  # its copies do
+            if not rule.count:  # its copies are counted
                 seen = self.copies_seen.get(id(rule), [])
                 sure, most = seen, seen + [length for length in most if length not in sure]
             if not found or not len(sure) <= int(found[1]) <= len(most) or (
@@ -225,7 +225,7 @@ class FlowRun:
             self.meters.packets(each.meter, clear="yes")
 
     def _compare_colors(self, round_: Round, rules: Sequence[Rule]) -> None:
-        """All that its rules took has a meter's one color."""
+        """Requires everything that a meter's rules took to have the meter's single color."""
         decided = [{rule.metering for rule in expected(rules, frame)} for frame in round_.frames]
         for each in _meters_of(rules):
             sure, most = decided.count({each}), sum(each in may for may in decided)
@@ -237,7 +237,7 @@ class FlowRun:
             self.metered[each.color, each.drops] += sure
 
 
-REST = 2000  # the priority of what takes the rest of a group
+REST = 2000  # the priority of a group's catch-all rule
 
 
 def grouped(round_: Round) -> Round:
@@ -249,22 +249,22 @@ def grouped(round_: Round) -> Round:
 
 
 def with_zeros(headers: Sequence[Header]) -> list[Header]:
-    """Of a later fragment, zeros for the header that it has not."""
+    """The headers of a later fragment, with zeros for the one that it lacks."""
     return [header if header.data else replace(header, data=bytes(HEADERS[header.kind][0])) for header in headers]
 
 
 def of_zero_ports(rules: Sequence[Rule], frame: bytes) -> bool:
-    """An excuse: to entries of software steering, the ports of a later fragment are zero, which a mask on them may
-    leave of those that a rule wants."""
+    """An excuse: to entries of software steering, the ports of a later fragment are zero, which a rule's ports may
+    be under its mask."""
     headers = dissect(frame)
     return any(rule.takes(with_zeros(headers)) and not rule.takes(headers) for rule in rules if rule.group > 0)
 
 
 @dataclass
 class GroupRun(FlowRun):
-    """Of rules in group 1, to which all packets go."""
+    """Runs of rules in group 1, to which all packets go."""
 
-    served: Counter[str] = field(default_factory=Counter)  # the device's rules of the group, by the engine
+    served: Counter[str] = field(default_factory=Counter)  # the device's rules in the group, by engine
 
     def _create(self, round_: Round) -> dict[int, Rule]:
         created = super()._create(round_)
@@ -291,7 +291,7 @@ def _flagged(packet: ReceivedPacket) -> bool:
 
 
 def _agrees(rule: Rule, packets: Sequence[ReceivedPacket]) -> bool:
-    """Whether this became of the packet by the rule, and there was a copy, if each has one."""
+    """Whether these are the result of the rule for a packet, including the copy if every packet has one."""
     if not rule.copies:
         return _decided(rule, packets)
     without_copy = rule.copies.ratio > 1 and _decided(rule, packets)
@@ -305,7 +305,7 @@ def _is_copy(copies: Copies, packet: ReceivedPacket) -> bool:
 
 
 def _decided(rule: Rule, packets: Sequence[ReceivedPacket]) -> bool:
-    """Whether these are what the rule leaves of a packet, besides its copy."""
+    """Whether these are the result of the rule for a packet, apart from its copy."""
     if not rule.passes:
         return not packets
     return len(packets) == 1 and packets[0].queue in rule.queues and packets[0].mark == rule.mark and (

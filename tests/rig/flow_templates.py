@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Rules by templates: the same as by `flow create`, so that the same is true of them."""
+"""Rules from templates: equivalent to those of `flow create`, so that the same must hold for them."""
 
 from dataclasses import dataclass, field
 
 from .flow_model import Item, Rule
 from .stack_base import StackBase
 
-CONFIGURED = 64  # operations of a queue
-_LONGEST_RULE = 370  # in testpmd's words: it reads 512 characters, in which tables are named as well
-# Fields that decide how a pattern is read, or that the item after them decides.
+CONFIGURED = 64  # operations per queue
+_LONGEST_RULE = 370  # in testpmd's syntax: it reads 512 characters, which include the table
+# Fields that determine how a pattern is parsed, or that the next item determines.
 _DECIDING = {"type", "inner_type", "has_vlan", "has_more_vlan", "has_frag_ext", "fragment_offset", "proto",
              "protocol"}
 
 
 def configure(stack: StackBase) -> None:
-    """The port, before it forwards."""
+    """Configures the port, before it forwards."""
     testpmd = stack.testpmd
     testpmd.stop_port(0)
     testpmd.expect(f"flow configure 0 queues_number 2 queues_size {CONFIGURED}",
@@ -23,15 +23,15 @@ def configure(stack: StackBase) -> None:
 
 
 def pull(stack: StackBase) -> int:
-    """How many operations have succeeded; none has failed."""
+    """The number of operations that succeeded; requires that none failed."""
     stack.testpmd.expect("flow push 0 queue 0", "pushed")
     return int(stack.testpmd.expect("flow pull 0 queue 0",
                                     r"pulled \d+ operations \(0 failed, (\d+) succeeded\)")[1])
 
 
 def create_table(stack: StackBase, table: str, pattern: str, actions: str, mask: str) -> None:
-    """Of one pattern template and one actions template, of the same number as the table has; `table`: its
-    number, and what it is for, as far as testpmd wants more."""
+    """From one pattern template and one actions template, with the same number as the table; `table`: its
+    number and further attributes for testpmd."""
     number, attributes = table.split(" ", 1)
     for command in (
         f"pattern_template 0 create ingress pattern_template_id {number} relaxed no template {pattern} / end",
@@ -42,14 +42,14 @@ def create_table(stack: StackBase, table: str, pattern: str, actions: str, mask:
 
 
 def destroy_table(stack: StackBase, number: int) -> None:
-    """And its templates. It has no rules."""
+    """Destroys a table without rules, and its templates."""
     for kind, name in (("template_table", "table"), ("actions_template", "actions_template"),
                        ("pattern_template", "pattern_template")):
         stack.testpmd.expect(f"flow {kind} 0 destroy {name} {number}", "destroyed")
 
 
 def fits(rule: Rule) -> bool:
-    """Whether a template can stand for the rule."""
+    """Whether the rule can be made from a template."""
     def may_differ(item: Item) -> bool:
         of_tunnel = item.kind == "udp" and item is not rule.items[-1]
         return item.kind != "any" and not item.bare_spec and all(
@@ -65,14 +65,14 @@ class TemplateRules:
     """Tables of one rule each."""
 
     stack: StackBase
-    tables: list[list[str]] = field(default_factory=list)  # of each, the commands that end it
+    tables: list[list[str]] = field(default_factory=list)  # for each, the commands that destroy it
 
     def create(self, rule: Rule) -> str:
-        """testpmd's answer, to the first command that is refused."""
+        """testpmd's answer, that to the first command refused if there is one."""
         number = len(self.tables)
         matches, actions = rule.text.split(" actions ")
         items = matches.split("pattern ")[1]
-        # Queue and mark are the rule's own; what modify_field does is said in the template.
+        # Queue and mark are each rule's own; modify_field is fixed by the template.
         masks = " / ".join(word if word.startswith("modify_field") else word.split()[0]
                            for word in actions.split(" / "))
         ends: list[str] = []
@@ -92,12 +92,12 @@ class TemplateRules:
         answer = self.stack.testpmd.command(
             f"flow queue 0 create 0 template_table {number} pattern_template 0 actions_template 0"
             f" postpone no pattern {items} actions {actions}")
-        while pull(self.stack) > 0:  # testpmd keeps what it knows of an operation until then
+        while pull(self.stack) > 0:  # testpmd keeps an operation's data until then
             pass
         return answer
 
     def clear(self) -> None:
-        """After the rules."""
+        """Called when the rules are gone."""
         for ends in self.tables:
             for command in ends:
                 self.stack.testpmd.expect(command, "destroyed")

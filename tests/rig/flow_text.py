@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Rules and their items as testpmd reads them."""
+"""Rules and their items in testpmd's syntax."""
 
 import ipaddress
 import sys
@@ -40,7 +40,7 @@ def item_text(item: Item) -> str:
 
 
 def modify_text(field: str, number: int, bits: int, level: int = 0) -> str:
-    """Of metadata, of which testpmd takes the value's bytes in the CPU's order; `level`: a tag's index."""
+    """For metadata, whose value testpmd takes as bytes in the CPU's order; `level`: a tag's index."""
     to = f"{field} dst_level {level}" if level else field
     value = number.to_bytes(bits // 8, sys.byteorder).hex()
     return f"modify_field op set dst_type {to} src_type value src_value {value} width {bits}"

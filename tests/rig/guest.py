@@ -19,11 +19,11 @@ from .packets import port_mac
 from .ports import PortSpec, device_name
 from .wire import SocketWire
 
-# Programs run at about a tenth of the machine's speed, and everything else takes its turn.
+# Programs run at about a tenth of the machine's speed, alternating with everything else.
 PATIENCE = 4
 MEMORY = "1536M"
 MEMORY_POOLS = {"librte_mempool_ring", "librte_mempool_stack"}  # drivers of DPDK
-# What the kernel says when something is wrong with a driver or its device.
+# Kernel messages that indicate a problem with a driver or its device.
 ALARMS = re.compile(
     r"WARNING:|\bBUG\b|Oops|Call Trace|hw csum failure|general protection|UBSAN|KASAN|"
     r"blocked for more than|soft lockup|leaked|refcount_t",
@@ -31,11 +31,11 @@ ALARMS = re.compile(
 
 
 class GuestError(AssertionError):
-    """The guest did not do what a test needs."""
+    """The guest failed to do what a test needs."""
 
 
 def load_vm(build_folder: Path) -> Any:
-    """The package behind `softhca vm`: what was built, whatever else has its name."""
+    """The package behind `softhca vm`: the built one, not another of the same name."""
     home = build_folder / "app/softhca/vm/softhca_vm"
     if "softhca_vm" not in sys.modules:
         spec = importlib.util.spec_from_file_location(
@@ -72,15 +72,15 @@ class Guest:
         self._thin_out_plugins()
 
     def _boot_again(self) -> None:
-        """Where unplugged ports keep their slots, they are used up some time."""
+        """Needed where unplugged ports keep their slots, which eventually run out."""
         self.check_alarms()
         self.machine.power_off()
         self.machine.close()
         self._boot()
 
     def _thin_out_plugins(self) -> None:
-        """EAL loads every driver of the distribution, which takes seconds here. What remains is
-        what testpmd is linked with, and the memory pools."""
+        """EAL loads every driver of the distribution, which takes seconds here. Keeps only those that testpmd is
+        linked with, and the memory pools."""
         testpmd = shutil.which("dpdk-testpmd") or "dpdk-testpmd"
         linked = subprocess.run(["ldd", testpmd], check=True, capture_output=True, text=True).stdout
         libraries = [Path(path).resolve() for path in re.findall(r"=> (/\S+/librte_\S+)", linked)]
@@ -100,7 +100,7 @@ class Guest:
         cwd: str | None = None,
         stdin: bytes = b"",
     ) -> subprocess.CompletedProcess[str]:
-        """Runs a command (a string: by sh) as root. Its time limit is kept by the guest."""
+        """Runs a command (a string: by sh) as root. The guest enforces its time limit."""
         argv = ["sh", "-c", command] if isinstance(command, str) else list(command)
         outputs: dict[int, list[bytes]] = {1: [], 2: []}
         running = self.channel.start(
@@ -131,7 +131,7 @@ class Guest:
         env: Mapping[str, str] | None = None,
         limit: float = 1800,
     ) -> GuestProgram:
-        """A program to talk to. `limit` is for one that no test ends any more."""
+        """Starts an interactive program. `limit` is for one that no test ends any more."""
         return GuestProgram(self.channel, command, log, env, limit, PATIENCE)
 
     # -- the kernel's log -------------------------------------------------------------------------
@@ -143,7 +143,7 @@ class Guest:
         return "\n".join(self.dmesg().splitlines()[-lines:])
 
     def alarms(self) -> list[str]:
-        """What the kernel complained of since the last call, with what followed."""
+        """The kernel's complaints since the last call, with the lines that followed."""
         lines = self.dmesg().splitlines()
         new, self._alarms_seen = lines[self._alarms_seen :], len(lines)
         for index, line in enumerate(new):
@@ -158,8 +158,8 @@ class Guest:
     # -- ports ------------------------------------------------------------------------------------
 
     def provide(self, ports: Sequence[PortSpec], folder: Path) -> list["GuestPort"]:
-        """Ports with their drivers: first of those that a stack before has left, as far as they are
-        alike. Plugging one in, and out again, takes the guest seconds."""
+        """Ports with their drivers, preferably similar ones left by an earlier stack: plugging one in or out takes
+        the guest seconds."""
         spares, self.spares = self.spares, []
         alike = 0
         while alike < min(len(ports), len(spares)) and spares[alike].is_like(alike, ports[alike]):
@@ -190,8 +190,8 @@ class Guest:
 
     @contextmanager
     def _without_roce(self, functions: list["GuestPort"]) -> Iterator[None]:
-        """With software steering a port announces RoCE, which it has not: it is switched off before
-        mlx5_ib sees it, as doc/softhca.md has it."""
+        """With software steering a port announces RoCE, which it does not support: it is switched off before
+        mlx5_ib sees it, as doc/softhca.md describes."""
         bus, before = "/sys/bus/auxiliary", len(functions)
         self.run(f"echo 0 > {bus}/drivers_autoprobe")
         yield
@@ -205,7 +205,7 @@ class Guest:
                  f" [ -e $device/driver ] || echo ${{device##*/}} > {bus}/drivers_probe || true; done")
 
     def _start_over(self, functions: Sequence["GuestPort"], folder: Path) -> None:
-        """Their netdevs in one command: starting a program in the guest takes a tenth of a second."""
+        """Resets their netdevs in one command: starting a program in the guest takes a tenth of a second."""
         lines = [line for function in functions for line in function.start_over(folder)]
         if lines:
             self.run(["ip", "-batch", "-"], stdin="\n".join(lines).encode())
@@ -222,7 +222,7 @@ class Guest:
         return function
 
     def take_back(self, functions: list["GuestPort"]) -> None:
-        """Ports in good order that the next stack may have."""
+        """Keeps intact ports for the next stack."""
         all_spares = [*functions, *self.spares]
         in_order = all(function.index == at for at, function in enumerate(all_spares))
         if in_order and all(f.may_stay() for f in functions):
@@ -236,13 +236,13 @@ class Guest:
             self.spares.pop().unplug()
 
     def wait_until(self, condition: str, tries: int = 1000) -> None:
-        """Until a shell command succeeds; it is tried 20 times a second, or less often."""
+        """Waits until a shell command succeeds; it is tried up to 20 times a second."""
         self.run(f"for n in $(seq {tries}); do {condition} && exit; sleep 0.05; done; exit 1",
                  PATIENCE * 60)
 
     @contextmanager
     def hugepages(self, pages: int) -> Iterator[None]:
-        """Of 2 MiB."""
+        """Provides hugepages of 2 MiB."""
         self.run(f"sysctl -qw vm.nr_hugepages={pages}")
         yield
         self.run("sysctl -qw vm.nr_hugepages=0")
@@ -255,9 +255,9 @@ class Guest:
                  PATIENCE * 60)
 
     def plug(self, index: int, port: PortSpec, wire: str) -> "GuestPort":
-        """A new PCI function; the guest's drivers find it if they are loaded."""
+        """Plugs in a new PCI function; the guest's drivers find it if they are loaded."""
         options = {"device": device_name(index), "mac": port_mac(index), **port.options}
-        tap = options.pop("netdev", "")  # here each port has a netdev, whatever its name
+        tap = options.pop("netdev", "")  # in the guest every port has a netdev
         text = ",".join([*(f"{key}={value}" for key, value in options.items()), f"wire={wire}"])
         function = GuestPort(self, index, self.machine.plug(text), tap.removeprefix("tap:"))
         function.spec = port
@@ -265,7 +265,7 @@ class Guest:
 
     @contextmanager
     def loop(self, mac: str) -> Iterator["GuestPort"]:
-        """A port, the only one, that is cabled to itself."""
+        """A single port, cabled to itself."""
         self.drop_spares()
         port = self.plug(0, PortSpec(options={"mac": mac}), "loop")
         self.load_drivers()
@@ -281,23 +281,23 @@ class GuestPort:
     """A plugged PCI function with its netdev and RDMA device."""
 
     def __init__(self, guest: Guest, index: int, device: Any, netdev: str = "") -> None:
-        """`netdev`: the name that it shall have."""
+        """`netdev`: the name for its netdev."""
         self.guest = guest
         self.index = index
         self.device = device
-        self.device_name = device_name(index)  # as the device itself has it
-        self.name = self.device_name  # the kernel's, when it is ready
+        self.device_name = device_name(index)  # the device's own name
+        self.name = self.device_name  # the kernel's name, once it is ready
         self.netdev = netdev
         self.pci = device.pci_address
         self.plugged = True
         self.sound = True  # its firmware has not been stopped
-        self.wire: SocketWire | None = None  # the far end of its cable, if a test has it
+        self.wire: SocketWire | None = None  # the far end of its cable, if a test holds it
         self.spec = PortSpec()
-        self._counted: dict[str, int] = {}  # when the present user got it
+        self._counted: dict[str, int] = {}  # at the time the current user got it
         self._mtu = ""
 
     def wait_until_ready(self) -> None:
-        """The drivers have bound to it. Its netdev is up, as a network manager would have it."""
+        """Waits until the drivers have bound to it. Its netdev is then up, as with a network manager."""
         home = f"/sys/bus/pci/devices/{self.pci}"
         script = f"""
             tries=0
@@ -318,16 +318,16 @@ class GuestPort:
         self.name, self.netdev, self._mtu = self.guest.run(script, PATIENCE * 60).split()
 
     def is_like(self, index: int, port: PortSpec) -> bool:
-        """Whether a stack that asks for this one could have it instead."""
+        """Whether a stack that asks for `port` could use this one instead."""
         return (self.index, self.spec.wire, self.spec.options) == (index, port.wire, port.options)
 
     def may_stay(self) -> bool:
-        """It has the names of the first stack's, and a cable that another stack can have."""
+        """Whether it has its standard names, and a cable that another stack can use."""
         cable = self.wire is not None or self.spec.wire == "loop"
         return self.plugged and self.sound and self.name == self.device_name and cable
 
     def start_over(self, folder: Path) -> list[str]:
-        """As if it were new, for another user; returns what ip has to do for that."""
+        """Makes it like new for another user; returns the ip commands that this takes."""
         if self.wire:
             self.wire.hold(False)
             self.wire.drain()
@@ -338,7 +338,7 @@ class GuestPort:
                 f"address flush dev {self.netdev}", f"neighbour flush dev {self.netdev} nud all"]
 
     def count_from_here(self) -> None:
-        """For `stat`: what was counted before is not the present user's."""
+        """Makes `stat` exclude what was counted before the current user."""
         self._counted = self._stat()["counters"]
 
     def control(self, **request: Any) -> dict[str, Any]:
@@ -347,7 +347,7 @@ class GuestPort:
         return answer
 
     def stat(self) -> dict[str, Any]:
-        """What the device counts, as `softhca stat --json` has it for one device."""
+        """The device's counters, as `softhca stat --json` reports them for one device."""
         device = self._stat()
         counters = device["counters"]
         device["counters"] = {name: counters[name] - self._counted.get(name, 0) for name in counters}
@@ -361,7 +361,7 @@ class GuestPort:
         self.control(cmd="link", device=self.name, up=up)
 
     def unplug(self) -> None:
-        """Returns when the guest has let go."""
+        """Returns when the guest has released it."""
         if not self.plugged:
             return
         self.plugged = False

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A guest for fixtures: it has to end in good order."""
+"""A guest for fixtures: it must shut down properly."""
 
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,9 +10,9 @@ from .guest import Guest
 
 @contextmanager
 def running_guest(build_folder: Path, folder: Path, limit_s: int) -> Iterator[Guest]:
-    """A guest that ends in good order: drivers unloaded, no complaint of the kernel, power off.
+    """A guest that must shut down properly: drivers unloaded, no complaint from the kernel, power off.
 
-    `folder` has its logs then: console, QEMU, devices and the kernel's own.
+    Its logs are left in `folder`: console, QEMU, devices and the kernel's own.
     """
     guest = Guest(build_folder, folder, limit_s=limit_s)
     try:
@@ -32,5 +32,5 @@ def running_guest(build_folder: Path, folder: Path, limit_s: int) -> Iterator[Gu
 def keep_dmesg(guest: Guest) -> None:
     try:
         (guest.folder / "dmesg.log").write_text(guest.dmesg())
-    except Exception:  # it is gone: the console's log has what there was
+    except Exception:  # the guest is gone: the console's log has its messages
         pass

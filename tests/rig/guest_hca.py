@@ -12,7 +12,7 @@ from .wire import SocketWire
 
 
 class GuestPorts:
-    """PCI functions with the far ends of their socket wires, and a program above them."""
+    """PCI functions with the far ends of their socket wires, and a program on top."""
 
     patience: float = PATIENCE
     program: GuestProgram
@@ -27,7 +27,7 @@ class GuestPorts:
         self.wires: list[SocketWire] = [f.wire for f in self.functions if f.wire]
 
     def start_program(self, command: Sequence[str], env: Mapping[str, str] | None = None) -> None:
-        """Also again, if the one before has ended."""
+        """May be called again when the previous program has ended."""
         self.abandoned = False
         self._starts += 1
         log = self.folder / f"output{self._starts}.log"
@@ -41,7 +41,7 @@ class GuestPorts:
         return self.functions[index].pci
 
     def stat(self) -> dict[str, dict[str, Any]]:
-        """As `softhca stat --json`, by device name."""
+        """The output of `softhca stat --json`, by device name."""
         return {function.name: function.stat() for function in self.functions}
 
     def counters(self, port: int = 0) -> dict[str, int]:
@@ -52,14 +52,14 @@ class GuestPorts:
         return self.guest.run(command)
 
     def read_text(self, path: Path) -> str:
-        """A file that the program has written: it is the guest's."""
+        """A file that the program has written in the guest."""
         return self.guest.run(["cat", str(path)])
 
     def set_link(self, port: int, up: bool) -> None:
         self.functions[port].set_link(up)
 
     def inject(self, port: int, command: str, status: int) -> None:
-        """From now on this firmware command fails (status 0: works again)."""
+        """Makes this firmware command fail from now on (status 0: succeed again)."""
         self.functions[port].control(cmd="inject", opcode=command, status=status)
 
     def break_queue(self, port: int, fault: str) -> None:
@@ -76,7 +76,7 @@ class GuestPorts:
         return pid
 
     def sanitizer_reports(self) -> str:
-        return ""  # there are none in the guest
+        return ""  # not applicable in the guest
 
     def signal_program(self, number: int) -> None:
         self.program.signal(number)
@@ -91,12 +91,12 @@ class GuestPorts:
         return self.program.shell_line()
 
     def give_ports_back(self) -> None:
-        """When the program has ended well."""
+        """Called when the program has ended successfully."""
         functions, self.functions = self.functions, []
         self.guest.take_back(functions)
 
     def close(self) -> None:
-        """At once; may be called again."""
+        """Ends everything at once; may be called again."""
         if program := getattr(self, "program", None):
             program.close()
         while self.functions:
@@ -108,12 +108,12 @@ class GuestPorts:
 
 
 class GuestHca(GuestPorts):
-    """Any program, which finds its devices by the names that tests use on the other front."""
+    """Any program, with device names as tests use them on the other front."""
 
     def __init__(self, guest: Guest, folder: Path, ports: Sequence[PortSpec],
                  program: Sequence[str], env: Mapping[str, str] | None = None,
                  prefix: Sequence[str] = ()) -> None:
-        """`prefix`, a program that starts softhca, has no meaning here."""
+        """`prefix`, a program that starts softhca, is ignored here."""
         super().__init__(guest, folder, ports)
         try:
             names = [function.name for function in self.functions]

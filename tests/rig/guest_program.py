@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A program in the guest, with the same face as one of this machine."""
+"""A program in the guest, with the same interface as one on this machine."""
 
 import shlex
 import signal
@@ -32,7 +32,7 @@ class GuestProgram(Screen):
 
     @property
     def pid(self) -> int:
-        """Its number in the guest."""
+        """Its process ID in the guest."""
         pid: int = self._command.pid
         return pid
 
@@ -40,7 +40,7 @@ class GuestProgram(Screen):
         timeout *= self.patience
         try:
             status: int = self._command.wait(timeout)
-        except Exception as error:  # of softhca_vm
+        except Exception as error:  # raised by softhca_vm
             if not self.running():  # it could not be started
                 raise
             raise ProgramError(f"{self.name} did not end within {timeout} s{self._tail()}") from error

@@ -33,9 +33,8 @@ class GuestStack(GuestPorts, StackBase):
         prefix: Sequence[str] = (),
         memory_mb: int = 256,
     ) -> None:
-        """As Stack's. `user`: a command before testpmd that changes who runs it; `devices`: a
-        shell command before it. `prefix`, which gives a Stack a network of its own, has no meaning:
-        the guest is one."""
+        """As for Stack. `user`: a command prefix that changes the user of testpmd; `devices`: a shell command
+        run before it. `prefix`, which gives a Stack its own network, is ignored: the guest has its own."""
         self.datapath = datapath
         self._pmd, self._pmd_devargs = pmd, pmd_devargs
         super().__init__(guest, folder, ports)
@@ -43,8 +42,8 @@ class GuestStack(GuestPorts, StackBase):
             if devices:
                 self.guest.run(devices)
             used = range(len(ports) if attach is None else attach)
-            # One CPU: the kernel then shares it in milliseconds, where QEMU would take turns
-            # between CPUs of a tenth of a second.
+            # One CPU: the kernel switches threads every few milliseconds, whereas QEMU would alternate
+            # between CPUs every tenth of a second.
             testpmd = self.testpmd_command("0@(0),1@(0)", memory_mb, pmd, pmd_devargs, used,
                                            eal_args, testpmd_args)
             self._command = [*user, *testpmd]
@@ -55,12 +54,12 @@ class GuestStack(GuestPorts, StackBase):
             raise
 
     def start_testpmd(self) -> None:
-        """Again, if the one before has ended."""
+        """May be called again when the previous one has ended."""
         self.start_program(self._command, self._env)
         self.testpmd = Testpmd(self.program)
 
     def fail_command(self, port: int, error: str, number: int) -> None:
-        """The kernel does not hear of it: strace answers in its place. It counts for each thread."""
+        """The command does not reach the kernel: strace answers instead. It counts per thread."""
         folder = f"/sys/bus/pci/devices/{self.pci_address(port)}/infiniband_verbs"
         file = "/dev/infiniband/" + self.guest.run(["ls", folder]).strip()
         self._tracer = self.guest.start(
@@ -80,7 +79,7 @@ class GuestStack(GuestPorts, StackBase):
         return shown.splitlines()
 
     def device_text(self, index: int) -> str:
-        """What `port attach` takes for the stack's driver on this port."""
+        """The argument of `port attach` for the stack's driver on this port."""
         ours = self._pmd == "rawqp"
         return self.vdev(index) if ours else self.pci_devargs(index, self._pmd_devargs)
 
@@ -88,8 +87,7 @@ class GuestStack(GuestPorts, StackBase):
         return int(self.guest.run(["date", "+%s%N"]))
 
     def finish(self) -> None:
-        """Ends testpmd in the regular way, gives the ports back, and checks that all left in good
-        order."""
+        """Ends testpmd normally, gives the ports back, and checks that everything was cleaned up."""
         try:
             if not self.abandoned:
                 status = self.testpmd.quit(30)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The driver's guide and the manual of softhca, whose recipes are run as they are written."""
+"""The driver guide and softhca's manual, whose recipes are run as written."""
 
 import configparser
 import re
@@ -14,12 +14,12 @@ MANUAL = ROOT / "doc/softhca.md"
 
 
 def recipe(section: str, start: str = "") -> str:
-    """The first literal block (of those that start so) below a heading of the guide."""
+    """The first literal block (that begins with `start`) below a heading of the guide."""
     return _block(GUIDE, rf"{re.escape(section)}\n[-=~]+\n", "::\n\n", section, start)
 
 
 def manual_recipe(section: str, start: str = "") -> str:
-    """Likewise, of the manual of softhca."""
+    """The same for softhca's manual."""
     return _block(MANUAL, rf"##+ {re.escape(section)}\n", "\n\n", section, start)
 
 
@@ -35,27 +35,27 @@ def _block(page: Path, heading: str, opening: str, section: str, start: str) -> 
 
 
 def commands(block: str) -> list[str]:
-    """The commands of a block, those over several lines made one."""
+    """The commands of a block, with continued lines joined."""
     return re.sub(r"\\\n *", "", block).splitlines()
 
 
 def features(section: str) -> dict[str, str]:
-    """A section of the list of features: "Y" or "P" (see its head) for each name."""
+    """A section of the feature list: "Y" or "P" (see its header) for each name."""
     table = configparser.ConfigParser()
     assert table.read(GUIDE.parent / "features/rawqp.ini")
     return dict(table[section])
 
 
-# What testpmd calls otherwise than the guide, or in parts.
+# Fields that testpmd names differently from the guide, or splits.
 _PARTS = {"tci": ("tci", "pcp", "dei", "vid"), "key": ("value",)}
 
 
 @dataclass(frozen=True)
 class MatchedFields:
-    """The fields of rte_flow items that the guide's table names, as (item, field) in testpmd's words."""
+    """The fields of rte_flow items in the guide's table, as (item, field) in testpmd's syntax."""
 
     by_both: frozenset[tuple[str, str]]
-    by_mlx5: frozenset[tuple[str, str]]  # these by flow_engine=mlx5 alone
+    by_mlx5: frozenset[tuple[str, str]]  # only with flow_engine=mlx5
 
 
 def matched_fields() -> MatchedFields:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What our programs say when they are asked for help."""
+"""Help texts of our programs."""
 
 import os
 import re
@@ -9,7 +9,7 @@ from pathlib import Path
 from .stack import Build
 
 EAL = ["--no-huge", "-m", "64", "--no-pci", "--no-shconf", "--no-telemetry", "--"]
-# How each program is asked for its help: once for itself and once for each of its commands.
+# Arguments before --help, for each program itself and for each of its commands.
 PROGRAMS: dict[str, list[list[str]]] = {
     "rawqp-doctor": [[]],
     "rawqp-perf": [EAL],

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Hugepages for a test, given back however it ends, and a place for DPDK's files on them."""
+"""Hugepages for a test, returned however it ends, and a mount for DPDK's files on them."""
 
 import os
 import subprocess
@@ -11,8 +11,8 @@ from typing import Iterator
 NR_HUGEPAGES = Path("/proc/sys/vm/nr_hugepages")
 MIB = 2  # of a hugepage
 
-# Adds hugepages until its input ends, however the test ends; others may do so at the same time. Says
-# how many came. The mount goes with the namespace.
+# Adds hugepages until its input ends, however the test ends; several may run at the same time. Prints
+# how many it got. The mount disappears with the namespace.
 LEND = """
 trap '' INT TERM HUP
 exec 9<"$1"
@@ -32,12 +32,12 @@ echo $(($(cat "$1") - added)) >"$1"
 
 
 class NoHugepages(Exception):
-    """The text says why."""
+    """The text gives the reason."""
 
 
 @dataclass
 class Hugepages:
-    """`folder`, if one was asked for, is a hugetlbfs for what is started with `prefix` in front."""
+    """`folder`, if requested, is a hugetlbfs for programs started with `prefix`."""
 
     prefix: list[str]
     folder: Path | None
@@ -45,7 +45,7 @@ class Hugepages:
 
 @contextmanager
 def lent(pages: int, folder: Path | None = None) -> Iterator[Hugepages]:
-    """So many more than there are. Raises NoHugepages where there are none to be had."""
+    """Adds that many to the existing ones. Raises NoHugepages if they cannot be had."""
     if os.geteuid() != 0:
         raise NoHugepages("only root can reserve hugepages")
     command = ["unshare", "--mount", "sh", "-c", LEND, "lend", str(NR_HUGEPAGES), str(pages)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What to know of programs that softhca has launched. The demo uses it, too: without Scapy."""
+"""Information about programs launched by softhca. The demo uses it, too, so it does not need Scapy."""
 
 import os
 import signal
@@ -21,10 +21,10 @@ def program_under(launcher: Screen) -> int:
 
 
 def suspend(process: int, timeout: float = 10) -> None:
-    """Stops a process and waits until none of its threads runs any more."""
+    """Stops a process and waits until none of its threads is running."""
     os.kill(process, signal.SIGSTOP)
     deadline = time.monotonic() + timeout
-    # Only a parent could wait for the event.
+    # Polls, as only the parent could wait for the event.
     while any(stat.read_text().rpartition(")")[2].split()[0] != "T"
               for stat in Path(f"/proc/{process}/task").glob("*/stat")):
         if time.monotonic() > deadline:
@@ -33,10 +33,10 @@ def suspend(process: int, timeout: float = 10) -> None:
 
 
 def launcher_env(launcher: Screen, timeout: float = 10) -> dict[str, str]:
-    """What another program needs to run below the same softhca."""
+    """The environment that another program needs to run under the same softhca."""
     environ = Path(f"/proc/{program_under(launcher)}/environ")
     deadline = time.monotonic() + timeout
-    while not (text := environ.read_bytes()):  # while it executes another program it has none
+    while not (text := environ.read_bytes()):  # empty during its execve()
         if time.monotonic() > deadline:
             raise AssertionError(f"{environ} stays empty")
         time.sleep(0.001)

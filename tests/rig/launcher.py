@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The launcher `softhca`, run as its users run it."""
+"""The launcher `softhca`, run as users run it."""
 
 import os
 import subprocess
@@ -11,8 +11,8 @@ from typing import Sequence
 from .program import Program
 from .stack import Build
 
-# Prints its number of SIGINTs when SIGUSR1 comes; ends with status 5 on SIGTERM. Python, as a trap
-# of a shell can come too late for the read() that it should interrupt.
+# Prints the number of SIGINTs on SIGUSR1; exits with status 5 on SIGTERM. In Python, because a shell's trap
+# may come too late to interrupt its read().
 COUNT_SIGNALS = """
 import signal, sys
 awaited = {signal.SIGINT, signal.SIGUSR1, signal.SIGTERM}
@@ -28,12 +28,12 @@ sys.exit(5)
 """
 SIGNAL_COUNTER = ("--", sys.executable, "-c", COUNT_SIGNALS)
 
-# As root: without any capability. The checkout and the folders stay readable.
+# As root without any capability: the checkout and the folders remain readable.
 UNPRIVILEGED = (
     ["setpriv", "--bounding-set=-all", "--inh-caps=-all"] if os.geteuid() == 0 else []
 )
 
-# Programs that may lock little memory.
+# For programs that may lock only little memory.
 LITTLE_LOCKED = ["prlimit", "--memlock=1000000:1000000"]
 if os.geteuid() == 0:
     LITTLE_LOCKED += ["setpriv", "--bounding-set=-ipc_lock", "--inh-caps=-all"]

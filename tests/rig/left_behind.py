@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a port must not leave when it has gone."""
+"""What a port must not leave behind."""
 
 import re
 from collections import Counter
@@ -8,14 +8,14 @@ from .stack_base import StackBase
 
 
 def heap_in_use(stack: StackBase) -> tuple[str, str]:
-    """DPDK's: megabytes, and pieces."""
+    """DPDK's heap: megabytes, and number of pieces."""
     sums = stack.testpmd.expect("dump_socket_mem",
                                 r"Total +: .*?alloc: ([\d.]+).*(?i:count) alloc: (\d+)")
     return sums[1], sums[2]
 
 
 def left_behind(stack: StackBase, port: int) -> dict[str, object]:
-    """File descriptors, memory of DPDK, objects of the port's device."""
+    """File descriptors, DPDK memory, objects of the port's device."""
     device = stack.stat().get(stack.device_name(port), {})
     return {
         "files": Counter(re.sub(r"\d+", "#", name) for name in stack.open_files()),

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""RDMA netlink requests, most of them wrong, and what they are answered.
+"""RDMA netlink requests, most of them invalid, and the answers.
 
 Runs alone, on either front: nldev_requests.py [BYTES]. Prints {name: [answer, …]} as JSON, each
-answer [type, flags, error or null, length]; what tells of the device itself is not asked. With BYTES
-it sends so many random bytes in datagrams instead and prints how many were answered.
+answer [type, flags, error or null, length]; properties of the device itself are not requested. With BYTES
+it instead sends that many random bytes in datagrams and prints how many were answered.
 """
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def message(kind: int, flags: int, payload: bytes = b"", length: int = -1) -> by
 
 
 def requests(index: int) -> dict[str, tuple[int, bytes]]:
-    """How many answers to wait for, and the message. `index` is that of a device."""
+    """The number of answers to wait for, and the message. `index` is a device's."""
     short = attribute(DEV_INDEX, b"\0")
     device = u32(DEV_INDEX, index)
     port = device + u32(PORT_INDEX, 1)
@@ -84,7 +84,7 @@ def open_socket() -> socket.socket:
 
 
 def first_device(client: socket.socket) -> int:
-    """Its index, which leads the first answer."""
+    """The device's index, which comes first in the first answer."""
     client.send(message(NLDEV | GET, REQUEST | DUMP))
     index: int = struct.unpack_from("I", client.recv(65536), 16 + 4)[0]
     while struct.unpack_from("IH", client.recv(65536))[1] != DONE:
@@ -100,7 +100,7 @@ def parse(data: bytes, port: int) -> Answer:
 
 
 def ask(client: socket.socket, count: int, request: bytes) -> list[Answer]:
-    """Answers are there at once: the kernel has them when send() returns."""
+    """Answers are available at once: the kernel has queued them when send() returns."""
     client.send(request)
     answers = []
     for _ in range(count):
@@ -115,7 +115,7 @@ def ask(client: socket.socket, count: int, request: bytes) -> list[Answer]:
 
 
 def storm(client: socket.socket, left: int) -> int:
-    """Random changes of good requests; returns how many datagrams came back."""
+    """Sends random variations of valid requests; returns how many datagrams came back."""
     rng = random.Random(5)
     good = [request for _, request in requests(first_device(client)).values()]
     answered = 0
@@ -127,7 +127,7 @@ def storm(client: socket.socket, left: int) -> int:
             if request:
                 request[rng.randrange(len(request))] = rng.randrange(256)
         left -= len(request) + 1
-        client.send(bytes(request))  # never empty: a kernel warns of that
+        client.send(bytes(request))  # never empty: the kernel warns about that
         try:
             while client.recv(65536, socket.MSG_DONTWAIT):
                 answered += 1
