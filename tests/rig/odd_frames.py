@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Frames that no honest sender makes, by a seed: truncated, oversized, damaged and random ones."""
+"""Frames that no honest sender produces, from a seed: truncated, oversized, damaged and random ones."""
 
 import random
 import struct
@@ -14,17 +14,17 @@ from scapy.packet import Packet, Raw
 
 from .packets import BROADCAST, ether, ipv4, ipv6
 
-HEADER = 14  # of Ethernet: what has less is undersize
-LONGEST = 1518  # that a port with an MTU of 1500 takes, with a VLAN tag: what has more is oversize
+HEADER = 14  # of Ethernet: shorter frames are undersize
+LONGEST = 1518  # accepted by a port with an MTU of 1500, with a VLAN tag: longer frames are oversize
 LONGEST_ON_WIRE = 9600
 
-# Of a capture file (pcap): magic number, version 2.4, no offset, frames up to 64 KiB, Ethernet.
+# Header of a capture file (pcap): magic number, version 2.4, no offset, frames up to 64 KiB, Ethernet.
 FILE_HEADER = struct.pack("=IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1)
 BATCH = 1000
 
 
 def models() -> list[bytes]:
-    """Sound frames, so that parsers come as far as can be before they meet the damage."""
+    """Valid frames, so that parsers get as far as possible before they meet the damage."""
     inner = Ether(src="02:00:00:00:77:01", dst=BROADCAST) / IP() / TCP() / Raw(bytes(40))
     payload = Raw(bytes(range(90)))
     tunnels: list[Packet] = [
@@ -47,11 +47,11 @@ def models() -> list[bytes]:
 
 @dataclass
 class Tally:
-    """What was made so far."""
+    """Counts of the frames produced so far."""
 
     undersize: int = 0
     oversize: int = 0
-    others: int = 0  # which a port has to take
+    others: int = 0  # which a port must accept
 
     def note(self, frame: bytes) -> None:
         if len(frame) < HEADER:
@@ -74,11 +74,11 @@ def odd_frames(seed: int, count: int) -> Iterator[bytes]:
     uniform = chance.random
     for _ in range(count):
         kind, at = uniform(), int(uniform() * room)
-        if kind < 0.02:  # less than a header
+        if kind < 0.02:  # shorter than a header
             yield noise[at:at + 1 + at % (HEADER - 1)]
-        elif kind < 0.03:  # too long, by a byte or by far
+        elif kind < 0.03:  # too long, by one byte or by many
             yield noise[at:at + LONGEST + 1 + (at % 2 and at % (LONGEST_ON_WIRE - LONGEST))]
-        elif kind < 0.04:  # the longest that is none of these
+        elif kind < 0.04:  # the longest valid one
             yield noise[at:at + LONGEST - at % 6]
         elif kind < 0.3:  # random
             yield noise[at:at + HEADER + at % 150]

@@ -12,13 +12,13 @@ from scapy.packet import Packet, Raw
 
 from .ports import port_mac
 
-PEER_MAC = "02:aa:00:00:00:01"  # who sends on the wires
+PEER_MAC = "02:aa:00:00:00:01"  # sender on the wires
 BROADCAST = "ff:ff:ff:ff:ff:ff"
 TEST_TYPE, MARKER_TYPE = 0x88B5, 0x88B6  # EtherTypes for local experiments
 
 
 def forbid_address_resolution() -> None:
-    """For a frame without a destination Scapy would ask by ARP, on the machine's own network."""
+    """Scapy would resolve a missing destination by ARP, on the machine's own network."""
     conf.neighbor.resolvers.clear()
     conf.raise_no_dst_mac = True
 
@@ -69,12 +69,12 @@ def numbered(count: int, length: int = 60, destination: str = port_mac(0)) -> It
 
 
 def marker(number: int = 0, destination: str = BROADCAST) -> bytes:
-    """A frame that every port accepts: sent last, it shows what did not pass before it."""
+    """A frame that every port accepts: sent last, it shows which frames did not pass before it."""
     header = bytes(Ether(dst=destination, src=PEER_MAC, type=MARKER_TYPE))
     return header + b"marker" + number.to_bytes(4, "big") + bytes(36)
 
 
 def marker_by_length(number: int) -> bytes:
-    """One of which testpmd shows the number. Rules may have the device deliver a marker twice, so two
-    that have come need not be two that were sent."""
+    """A marker whose number testpmd shows. Rules may make the device deliver a marker twice, so two received
+    markers need not be two sent ones."""
     return marker(number) + bytes(number)

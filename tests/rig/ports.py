@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Ports as tests ask for them, on either front."""
+"""Ports as tests request them, on either front."""
 
 from dataclasses import dataclass, field
 from typing import Mapping
@@ -9,14 +9,14 @@ from typing import Mapping
 class PortSpec:
     """One port of softhca, and the net_rawqp device on it."""
 
-    wire: str = "socket"  # "socket": the rig makes one; else a wire as softhca takes it
-    options: Mapping[str, str] = field(default_factory=dict)  # more of softhca --port
-    devargs: str = ""  # more of the driver's device arguments
+    wire: str = "socket"  # "socket": created by the rig; else a wire in softhca's syntax
+    options: Mapping[str, str] = field(default_factory=dict)  # further keys of softhca --port
+    devargs: str = ""  # further device arguments of the driver
 
 
 def lossless(count: int, devargs: str = "", **options: str) -> list[PortSpec]:
-    """Ports whose empty rings hold the wire: what is sent to them arrives. Tests have these unless
-    they are about loss, so that one stack after another can have the same ports of a guest."""
+    """Ports whose empty rings pause the wire, so that everything sent to them arrives. Tests use these unless
+    they are about loss, so that successive stacks can use the same ports of a guest."""
     return [PortSpec(options={"pause": "on", **options}, devargs=devargs) for _ in range(count)]
 
 
@@ -25,7 +25,7 @@ def device_name(index: int) -> str:
 
 
 def port_mac(index: int) -> str:
-    """The address that the rig gives to port `index`."""
+    """The MAC address that the rig gives to port `index`."""
     return f"02:00:00:00:00:{index + 1:02x}"
 
 
@@ -34,5 +34,5 @@ def pci_address(index: int) -> str:
 
 
 def guest_pci_address(index: int) -> str:
-    """When no other stack has ports."""
+    """The address if no other stack has ports."""
     return f"0000:00:{0x10 + index:02x}.0"

@@ -16,7 +16,7 @@ SOURCES = ROOT / "tests/functional/secondary"
 
 @contextmanager
 def lent_to_test(pages: int, folder: Path | None = None) -> Iterator[Hugepages]:
-    """Skips the test where there are none to be had."""
+    """Skips the test if hugepages are not available."""
     try:
         with lent(pages, folder) as hugepages:
             yield hugepages
@@ -30,7 +30,7 @@ StartProcesses = Callable[..., TestpmdProcesses]
 @pytest.fixture(scope="module")
 def shared_pages(request: pytest.FixtureRequest,
                  tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hugepages | None]:
-    """None: the guest has its own."""
+    """Hugepages of the host; None: the guest has its own."""
     if request.config.getoption("--front") == "guest":
         yield None
         return
@@ -54,7 +54,7 @@ def ended(processes: Processes) -> None:
 @pytest.fixture
 def beside(home: Home, start_softhca: Callable[..., Any],
            new_folder: Callable[[], Path]) -> Iterator[Processes]:
-    """Processes of which none runs yet."""
+    """Processes, none of which is running yet."""
     processes = Processes(home, start_softhca, new_folder())
     yield processes
     ended(processes)
@@ -63,7 +63,7 @@ def beside(home: Home, start_softhca: Callable[..., Any],
 @pytest.fixture
 def start(home: Home, start_softhca: Callable[..., Any],
           new_folder: Callable[[], Path]) -> Iterator[StartProcesses]:
-    """start(devargs, …): the primary, a testpmd. See TestpmdProcesses."""
+    """start(devargs, …) starts the primary, a testpmd. See TestpmdProcesses."""
     running: list[TestpmdProcesses] = []
 
     def start_one(devargs: str = "", **options: Any) -> TestpmdProcesses:
@@ -78,6 +78,6 @@ def start(home: Home, start_softhca: Callable[..., Any],
 
 @pytest.fixture(scope="module")
 def forward(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """secondary/forward.c, which allocates nothing: what a killed process allocated of DPDK's heap
+    """secondary/forward.c, which allocates nothing: memory that a killed process has allocated from DPDK's heap
     is lost."""
     return compiled([SOURCES / "forward.c"], tmp_path_factory.mktemp("forward") / "forward")

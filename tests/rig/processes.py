@@ -22,12 +22,12 @@ from .testpmd import Testpmd
 
 PAGES = 112  # of 2 MiB
 MBUFS = 8192  # of testpmd
-# Of any driver: a vdev that EAL has found in its primary is never freed. And what a tool itself leaks.
+# Leaks with any driver: EAL never frees a vdev that it has found in its primary. And leaks of the tools themselves.
 LEAKS_OF_SECONDARIES = ("librte_bus_vdev.so", "dpdk-dumpcap")
 
 
 def compiled(sources: Sequence[Path], program: Path, *flags: str) -> str:
-    """A program of a few C files, built as the Makefiles of DPDK's examples do."""
+    """Builds a program from a few C files, as the Makefiles of DPDK's examples do."""
     for source in sources:
         assert source.exists(), f"{source} is missing: apt install dpdk-doc"
     dpdk = subprocess.run(["pkg-config", "--cflags", "--libs", "libdpdk"], check=True,
@@ -38,8 +38,8 @@ def compiled(sources: Sequence[Path], program: Path, *flags: str) -> str:
 
 
 def mempool_drivers(program: str) -> list[str]:
-    """Those that a program is linked with. DPDK finds a mempool's functions by the number of their
-    driver, in the order of loading: it must be the same in all processes."""
+    """The mempool drivers that a program is linked with. DPDK finds a mempool's functions by the number of their
+    driver, in the order of loading, which must be the same in all processes."""
     path = subprocess.run(["which", program], check=True, capture_output=True, text=True).stdout
     listing = subprocess.run(["ldd", path.strip()], check=True, capture_output=True,
                              text=True).stdout
@@ -47,7 +47,7 @@ def mempool_drivers(program: str) -> list[str]:
 
 
 class Home:
-    """Where processes run that share memory: this machine."""
+    """Where processes that share memory run: this machine."""
 
     def __init__(self, build: Build, hugepages: Hugepages, folder: Path) -> None:
         """`folder` is for EAL's files."""
@@ -56,22 +56,22 @@ class Home:
         self.env = {**build.env(folder / "sanitizer"), "RUNTIME_DIRECTORY": str(folder)}
         self.eal_of_primary: list[str] = []
         if build.sanitize:
-            # Where EAL would have its memory is what AddressSanitizer keeps for itself; what the
-            # kernel gives in its place may be taken in the next process.
+            # EAL's usual address range is reserved by AddressSanitizer; the one that the kernel offers
+            # instead may be occupied in the next process.
             self.eal_of_primary = ["--base-virtaddr=0x200000000000"]
             self.env |= leaks_ignored(folder, *LEAKS_OF_SECONDARIES)
 
     patience: float = 1
 
     def start(self, command: Sequence[str], log: Path, name: str) -> Screen:
-        # Preloaded into the program alone: nsenter is not to load a sanitizer either.
+        # Preloaded into the program only: nsenter must not load a sanitizer either.
         preload = f"LD_PRELOAD={self.env.get('LD_PRELOAD', '')}"
         env = {name: value for name, value in self.env.items() if name != "LD_PRELOAD"}
         return Program([*self.hugepages.prefix, "env", preload, *command], log, env, name=name)
 
     def left_in_kernel(self) -> list[Any]:
-        """What programs have of the devices."""
-        return []  # nothing outlives a program that plays its kernel
+        """Objects of the devices that programs have left."""
+        return []  # nothing outlives a program that has its own kernel
 
     def reports(self) -> str:
         return "\n".join(path.read_text(errors="replace")
@@ -79,7 +79,7 @@ class Home:
 
 
 class GuestHome(Home):
-    """A guest, whose hugepages nobody else wants: it keeps them."""
+    """A guest, which keeps its hugepages, as nobody else wants them."""
 
     def __init__(self, guest: Guest) -> None:
         self.guest, self.folder, self.cpus = guest, Path("/run/processes"), "0"
@@ -104,7 +104,7 @@ class GuestHome(Home):
 
 
 class Processes:
-    """EAL's files are in a folder of their own, as is its hugetlbfs."""
+    """Processes with their own folder for EAL's files, and their own hugetlbfs."""
 
     def __init__(self, home: Home, start_softhca: Callable[..., Any], folder: Path) -> None:
         """`folder` is for logs."""
@@ -113,10 +113,10 @@ class Processes:
                     DRIVER]
         self.others: list[Screen] = []
         self.started = 0
-        self.hca: Any  # SoftHca or GuestHca, as soon as the primary starts
+        self.hca: Any  # SoftHca or GuestHca, from the primary's start on
 
     def preload(self, libraries: Sequence[str]) -> None:
-        """For what is started beside the primary."""
+        """Preloads libraries into programs started alongside the primary."""
         before = self.home.env.get("LD_PRELOAD", "")
         self.home.env["LD_PRELOAD"] = ":".join(filter(None, [before, *libraries]))
 
@@ -134,7 +134,7 @@ class Processes:
                                       env={"RUNTIME_DIRECTORY": str(self.home.folder)})
 
     def run(self, command: Sequence[str]) -> Screen:
-        """Beside the primary, and not under softhca, which has nothing to do with it."""
+        """Runs a program alongside the primary, without softhca, which it does not need."""
         name = Path(command[0]).name
         self.started += 1
         log = self.folder / f"{name}{self.started}.log"
@@ -142,7 +142,7 @@ class Processes:
         return self.others[-1]
 
     def run_secondary(self, program: str, own: Sequence[str] = (), lcores: int = 1) -> Screen:
-        """With lcores of its own: a mempool has one cache for each number, in whatever process."""
+        """With its own lcores: a mempool has one cache per lcore number, shared by all processes."""
         first = 4 * (len(self.others) + 1)
         return self.run([program, "--proc-type=secondary", *self.lcores(lcores, first), *self.eal,
                          "--", *own])
@@ -157,7 +157,7 @@ class Processes:
         return "\n".join(filter(None, [self.home.reports(), of_primary]))
 
     def objects(self) -> list[dict[str, int]]:
-        """How many of each kind the devices have: memory regions, queues, rules …"""
+        """Numbers of objects of each kind in the devices: memory regions, queues, rules …"""
         return [device["objects"] for _, device in sorted(self.hca.stat().items())]
 
     def close(self) -> None:
@@ -172,7 +172,7 @@ class TestpmdProcesses(Processes):
 
     def __init__(self, *args: Any, devargs: str = "", options: Sequence[str] = (),
                  eal: Sequence[str] = (), processes: int = 2) -> None:
-        """`options`: of each testpmd; `eal`: of the primary's EAL."""
+        """`options`: for every testpmd; `eal`: for the primary's EAL."""
         super().__init__(*args)
         self.options = ["-i", "--no-mlockall", f"--total-num-mbufs={MBUFS}",
                         f"--num-procs={processes}", f"--rxq={processes}", f"--txq={processes}",
@@ -183,12 +183,12 @@ class TestpmdProcesses(Processes):
         self.preload(mempool_drivers("dpdk-testpmd"))
 
     def secondary(self, number: int = 1) -> Testpmd:
-        """Polls the queues of that number."""
+        """Starts a secondary that polls the queues of that number."""
         options = [*self.options, f"--proc-id={number}"]
         return Testpmd(self.run_secondary("dpdk-testpmd", options, 2), startup_timeout=60)
 
     def steer_to(self, queue: int) -> None:
-        """All packets of both ports."""
+        """Steers all packets of both ports to this queue."""
         for port in range(2):
             self.primary.flush_flows(port)
             self.primary.create_flow(port, f"ingress pattern eth / end actions queue index {queue} "

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A child program whose output can be waited for, and that never outlives us."""
+"""A child program that never outlives us, and whose output can be waited for."""
 
 import ctypes
 import os
@@ -18,19 +18,19 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def die_with_parent(death_signal: int = signal.SIGTERM) -> Callable[[], None]:
-    """A preexec function: the kernel sends `death_signal` to the child when we die, however we do."""
+    """A preexec function: the kernel sends `death_signal` to the child when we die in any way."""
     parent = os.getpid()
 
     def prepare() -> None:
         _libc.prctl(PR_SET_PDEATHSIG, death_signal, 0, 0, 0)
-        if os.getppid() != parent:  # died before prctl took effect
+        if os.getppid() != parent:  # the parent died before prctl took effect
             os._exit(1)
 
     return prepare
 
 
 def wait_for_end(pid_fds: Iterable[int], timeout: float = 20) -> None:
-    """Of all these processes (os.pidfd_open). Closes the descriptors when they have ended."""
+    """Waits for the end of all these processes (os.pidfd_open), and closes the descriptors."""
     waiting = set(pid_fds)
     while waiting:
         ended, _, _ = select.select(waiting, [], [], timeout)
@@ -63,8 +63,8 @@ class Program(Screen):
                 stderr=slave,
                 env=None if env is None else {**os.environ, **env},
                 start_new_session=True,
-                # Descriptors of ours are close-on-exec anyway. Those that a softhca above us meant
-                # for its program (TAPs) pass through.
+                # Our own descriptors are close-on-exec anyway. Those that a parent softhca passes to its
+                # program (TAPs) are inherited.
                 close_fds=False,
                 preexec_fn=die_with_parent(death_signal),
             )
@@ -133,7 +133,7 @@ class Program(Screen):
                 self._process.wait(grace)
             except subprocess.TimeoutExpired:
                 pass
-        self._kill_group(signal.SIGKILL)  # what the program left behind in its session
+        self._kill_group(signal.SIGKILL)  # processes that the program left in its session
         self._reader.join(5)
 
     def _kill_group(self, number: int) -> None:

@@ -25,7 +25,7 @@ class Ending:
 
     @property
     def reason(self) -> str:
-        """In a line: of a failure, that of the exception."""
+        """The reason on one line; for a failure, that of the exception."""
         lines = self.said.strip().splitlines() or [""]
         return next((line for line in reversed(lines) if re.match(r"[\w.]+Error: ", line)), lines[-1])
 
@@ -34,7 +34,7 @@ Endings = dict[str, dict[str, Ending]]  # by front and name
 
 
 def _shipped(folder: Path) -> Path:
-    """Where the tests are, compressed. A machine that drops documentation gets the package again."""
+    """The folder with the compressed tests. If the machine drops documentation, the package is unpacked again."""
     listing = subprocess.run(["dpkg", "-L", PACKAGE], check=True, capture_output=True, text=True)
     for path in map(Path, listing.stdout.split()):
         if path.name.startswith("base.py") and path.exists():
@@ -62,13 +62,13 @@ def environment(tests: Path) -> dict[str, str]:
 
 
 def command(device: str, seconds: float) -> list[str]:
-    """A program for Cases. `seconds`: what a case may take."""
+    """A program for Cases. `seconds`: time limit of a case."""
     return [sys.executable, str(CASES), device, str(seconds)]
 
 
 @cache
 def names() -> list[str]:
-    """MODULE.CLASS.CASE of each."""
+    """MODULE.CLASS.CASE of each case."""
     with tempfile.TemporaryDirectory() as folder:
         tests = unpack(Path(folder))
         return subprocess.run([sys.executable, str(CASES)], env=environment(tests), check=True,

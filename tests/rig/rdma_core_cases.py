@@ -1,13 +1,13 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Runs cases of rdma-core's own tests on a device, each in a process of its own: one that crashes or
-hangs takes no other along.
+"""Runs cases of rdma-core's own tests on a device, each in a process of its own, so that a crash or
+hang does not affect others.
 
 usage: rdma_core_cases.py                  lists them
-       rdma_core_cases.py DEVICE SECONDS   runs those that stdin names, one a line
+       rdma_core_cases.py DEVICE SECONDS   runs those named on stdin, one per line
 
 PYTHONPATH leads to the tests, as rdma-core's package `tests` and as modules. Prints a line of JSON
-for each case: its name, how it ended, and for skipped and failed ones what it said.
+for each case: its name, how it ended, and for skipped and failed ones its message.
 """
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def each_case(tests: unittest.TestSuite) -> Iterator[unittest.TestCase]:
 
 
 def load(device: str) -> dict[str, unittest.TestCase]:
-    """By name, without the package's."""
+    """Cases by name, without the package."""
     package = importlib.import_module("tests")
     sys.argv[1:] = ["--dev", device] if device else []
     importlib.import_module("args_parser").parser.parse_args()
@@ -51,7 +51,7 @@ def ended(result: unittest.TestResult) -> tuple[str, str]:
 
 
 def run_here(case: unittest.TestCase, answer: int, output: IO[bytes]) -> None:
-    """In the child. What a case chooses at random is the same each time."""
+    """Runs in the child. Random choices of a case are the same each time."""
     os.setpgid(0, 0)
     os.dup2(output.fileno(), 1)
     os.dup2(output.fileno(), 2)
@@ -60,11 +60,11 @@ def run_here(case: unittest.TestCase, answer: int, output: IO[bytes]) -> None:
     case.run(result)
     with os.fdopen(answer, "w") as pipe:
         pipe.write(json.dumps(ended(result)) + "\n")
-    os._exit(0)  # without what a program does at its end: objects may be in any state
+    os._exit(0)  # without exit handlers: objects may be in any state
 
 
 def end_group(child: int) -> int:
-    """With what the case has started."""
+    """Ends a case with its children."""
     try:
         os.killpg(child, signal.SIGKILL)
     except ProcessLookupError:
@@ -73,7 +73,7 @@ def end_group(child: int) -> int:
 
 
 def read_line(pipe: int, seconds: float) -> bytes | None:
-    """Nothing, if all who could write are gone; None if it does not come in time."""
+    """A line; empty if all writers are gone, None on a timeout."""
     deadline = time.monotonic() + seconds
     line = b""
     while select.select([pipe], [], [], max(0.0, deadline - time.monotonic()))[0]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A program that has one of each kind of verbs object and looks at them through iproute2's rdma.
+"""A program that creates one verbs object of each kind and inspects them with iproute2's rdma.
 
 Runs alone, on either front: rdma_objects.py DEVICE. Prints {"res show pd": [...], ...} as JSON.
 """
@@ -24,7 +24,7 @@ def rdma(*arguments: str) -> list[Any]:
                           check=True)
     try:
         listed: list[Any] = json.loads(done.stdout or "[]")
-    except json.JSONDecodeError:  # `rdma system` knows no -j
+    except json.JSONDecodeError:  # `rdma system` does not support -j
         return done.stdout.split()
     return listed
 

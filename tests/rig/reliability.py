@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Callable, Iterable
 from xml.etree import ElementTree
 
-# What a test tells of itself in its JUnit report: "faults:ROW", and how many it has let happen.
+# Property of a test in its JUnit report: "faults:ROW", and the number of faults injected.
 PROPERTY = "faults:"
 TellFaults = Callable[[str, int], None]
 
-# What happens, by the name that tests have for it; in the table's order.
+# Faults by the names that tests use, in the table's order.
 ROWS = {
     "command": "a command to the kernel fails, each of a port's life in turn",
     "call": "a call into libibverbs fails, each of a port's life in turn",
@@ -34,7 +34,7 @@ BEGIN, END = "<!-- faults: by tests/rig/reliability.py -->", "<!-- end of faults
 
 
 def read(reports: Iterable[Path]) -> dict[str, Counter[str]]:
-    """How often each was let happen in tests that passed, by row and by report. A report's name without
+    """How often each fault was injected in tests that passed, by row and by report. A report's name without
     `.xml` says where: functional, functional-in-guest, kernel, rawqp-unit-0 …"""
     counts: dict[str, Counter[str]] = {row: Counter() for row in ROWS}
     for report in reports:
@@ -66,7 +66,7 @@ def fill(document: Path, reports: Iterable[Path]) -> None:
 
 
 def texts_in(document: Path) -> list[str]:
-    """The first column of the table as it is in the document."""
+    """The first column of the table in the document."""
     _, _, rest = document.read_text().partition(BEGIN)
     rows, _, _ = rest.partition(END)
     return [line.split("|")[1].strip() for line in rows.strip().splitlines()[2:]]

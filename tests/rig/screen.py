@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a program has written, as something to wait for: the base of Program and GuestProgram."""
+"""A program's output, which can be waited for: the base of Program and GuestProgram."""
 
 import re
 import shlex
@@ -14,7 +14,7 @@ _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\r|\x00")
 
 
 class ProgramError(AssertionError):
-    """A program did not do what was waited for. The text ends with the program's last output."""
+    """A program did not do what was expected. The text ends with the program's last output."""
 
 
 class Screen:
@@ -26,7 +26,7 @@ class Screen:
     def __init__(
         self, command: Sequence[str], log: Path, name: str = "", patience: float = 1
     ) -> None:
-        """`patience` multiplies all times to wait: for programs on slow machines."""
+        """`patience` multiplies all timeouts, for programs on slow machines."""
         self.command_line = list(command)
         self.name = name or Path(command[0]).name
         self.log = log
@@ -37,7 +37,7 @@ class Screen:
         self._log_file = open(log, "w", encoding="utf-8")
         self._log_file.write(f"$ {self.shell_line()}\n")
 
-    # -- for who runs the program -----------------------------------------------------------------
+    # -- for derived classes ----------------------------------------------------------------------
 
     def _show(self, chunk: bytes) -> None:
         text = _ESCAPES.sub("", chunk.decode("utf-8", "replace"))
@@ -57,7 +57,7 @@ class Screen:
             self._changed.notify_all()
 
     def _type(self, data: bytes) -> None:
-        """Gives the program input; raises OSError if it has gone."""
+        """Passes input to the program; raises OSError if it is gone."""
         raise NotImplementedError
 
     # -- for tests --------------------------------------------------------------------------------
@@ -74,7 +74,7 @@ class Screen:
         raise NotImplementedError
 
     def signal(self, number: int) -> None:
-        """To the program only, not to its children."""
+        """Signals the program only, not its children."""
         raise NotImplementedError
 
     def close(self) -> None:
@@ -100,12 +100,12 @@ class Screen:
         return position
 
     def wait_for(self, pattern: str, since: int = 0, timeout: float = 10) -> re.Match[str]:
-        """Waits until `pattern` stands in the output after position `since`."""
+        """Waits until `pattern` matches in the output after position `since`."""
         compiled = re.compile(pattern, re.MULTILINE)
         return self.wait_until(lambda text: compiled.search(text, since), repr(pattern), timeout)
 
     def wait_until(self, check: Callable[[str], T | None], what: str, timeout: float = 10) -> T:
-        """Waits until `check` of the whole output gives something true, and returns that."""
+        """Waits until `check` of the whole output returns a true value, and returns that."""
         timeout *= self.patience
         deadline = time.monotonic() + timeout
         with self._changed:

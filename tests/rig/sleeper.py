@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""tests/functional/dpdk/rx-interrupt: it sleeps on the Rx interrupt until it has so many packets."""
+"""tests/functional/dpdk/rx-interrupt: it sleeps on the Rx interrupt until it has a number of packets."""
 
 import random
 import re
@@ -16,7 +16,7 @@ def command(build_folder: Path, device_args: Sequence[str], packets: int) -> lis
 
 
 def wake(wire: SocketWire, packets: int) -> None:
-    """One by one, in bursts, and while the program is about to fall asleep."""
+    """Sends packets one by one, in bursts, and while the program is about to fall asleep."""
     rng = random.Random(3)
     frames = list(numbered(packets))
     while frames:

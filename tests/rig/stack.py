@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""softhca and testpmd as one thing: ports with a wire each, and a testpmd on top of them."""
+"""softhca and testpmd as a unit: ports with a wire each, and a testpmd on top of them."""
 
 import json
 import os
@@ -20,13 +20,13 @@ from .wire import SocketWire
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# A prefix that gives softhca a network of its own, with a /sys that shows it: for TAPs. Without
-# IPv6, which would send packets that no test asked for.
+# A prefix that gives softhca its own network namespace, with a matching /sys: for TAPs. Without IPv6,
+# which would send packets of its own.
 OWN_NETWORK = [
     "unshare",
     *([] if os.geteuid() == 0 else ["--map-root-user"]),
     *("--net", "--mount", "sh", "-c"),
-    # These two leak, which does not matter to us when a sanitizer is preloaded.
+    # These two leak, which does not matter here when a sanitizer is preloaded.
     'asan="$ASAN_OPTIONS"; export ASAN_OPTIONS=detect_leaks=0;'
     " mount -t sysfs sysfs /sys && sysctl -qw net.ipv6.conf.default.disable_ipv6=1"
     ' && export ASAN_OPTIONS="$asan" && exec "$@"',
@@ -35,7 +35,7 @@ OWN_NETWORK = [
 
 
 class Build:
-    """A build folder, and how programs are run from it."""
+    """A build folder, and how to run programs from it."""
 
     def __init__(self, folder: Path, sanitize: bool) -> None:
         self.folder = folder
@@ -54,9 +54,8 @@ class Build:
         return build
 
     def env(self, reports: Path) -> dict[str, str]:
-        """For softhca and what it starts. Sanitizers write what they find to `reports`*."""
-        # By name with a search path, not by path: EAL refuses a path below a folder that everyone
-        # may write to.
+        """The environment of softhca and its children. Sanitizers write their reports to `reports`*."""
+        # By name with a search path, not by path: EAL refuses a path below a world-writable folder.
         path = [str(self.driver.parent), os.environ.get("LD_LIBRARY_PATH", "")]
         env = {"LD_LIBRARY_PATH": ":".join(filter(None, path))}
         if self.sanitize:
@@ -65,7 +64,7 @@ class Build:
 
 
 def sanitizer_env(reports: Path) -> dict[str, str]:
-    """The sanitizers' run-time library must be the first in a program built without it."""
+    """The sanitizers' run-time library must come first in a program built without it."""
     library = f"libclang_rt.asan-{os.uname().machine}.so"
     runtime = subprocess.run(
         ["clang", f"-print-file-name={library}"], check=True, capture_output=True, text=True
@@ -121,11 +120,11 @@ class SoftHca:
             "mac": port_mac(index),
             **port.options,
         }
-        # The wire stands last: a wire's own text may contain commas.
+        # The wire comes last: its own text may contain commas.
         return ",".join([*(f"{key}={value}" for key, value in options.items()), f"wire={wire}"])
 
     def run_tool(self, *arguments: str, timeout: float = 20) -> subprocess.CompletedProcess[str]:
-        """softhca's own subcommands (stat, link) against this instance."""
+        """Runs a softhca subcommand (stat, link) against this instance."""
         return subprocess.run(
             [str(self.build.softhca), *arguments],
             env={**os.environ, **self.env},
@@ -135,7 +134,7 @@ class SoftHca:
         )
 
     def stat(self) -> dict[str, dict[str, Any]]:
-        """`softhca stat --json` of our program, by device name."""
+        """The output of `softhca stat --json` for our program, by device name."""
         return self._shown_by("stat")
 
     def _shown_by(self, tool: str) -> dict[str, dict[str, Any]]:
@@ -163,7 +162,7 @@ class SoftHca:
             raise AssertionError(f"softhca link failed: {result.stderr or result.stdout}")
 
     def inject(self, port: int, fault: str) -> str:
-        """`softhca fault`: lets something go wrong at a device of our program. Returns what it says."""
+        """Injects a fault into a device of our program with `softhca fault`. Returns its output."""
         pid = f"--pid={program_under(self.program)}"
         result = self.run_tool("fault", device_name(port), fault, pid)
         if result.returncode:
@@ -171,7 +170,7 @@ class SoftHca:
         return result.stdout
 
     def signal_program(self, number: int) -> None:
-        """To the program under softhca, not to that. After SIGSTOP it does stand still."""
+        """Signals the program under softhca, not softhca itself. Returns after SIGSTOP has stopped it."""
         process = program_under(self.program)
         if number == signal.SIGSTOP:
             suspend(process)
@@ -211,7 +210,7 @@ class SoftHca:
         )
 
     def repeat_line(self) -> str:
-        """The command that starts the same by hand."""
+        """The command that starts the same manually."""
         settings = [f"{name}={shlex.quote(value)}" for name, value in self.env.items()]
         return " ".join([*settings, self.program.shell_line()])
 
@@ -245,9 +244,9 @@ class Stack(SoftHca, StackBase):
         """`attach`: how many of the ports testpmd gets at its start (default: all)."""
         self.datapath = datapath
         self.abandoned = False
-        self.ports = list(ports)  # the command names them
+        self.ports = list(ports)  # used by the command
         used = range(len(ports) if attach is None else attach)
-        # Both threads may run on any CPU that there is: tests want progress, not speed.
+        # Both threads may run on any CPU: tests need progress, not speed.
         cpus = ",".join(str(cpu) for cpu in sorted(os.sched_getaffinity(0)))
         program = self.testpmd_command(f"0@({cpus}),1@({cpus})", memory_mb, pmd, pmd_devargs, used,
                                        eal_args, testpmd_args)
@@ -265,7 +264,7 @@ class Stack(SoftHca, StackBase):
         return bool(self.inject(port, "none"))
 
     def open_files(self) -> list[str]:
-        """But for softhca's own streams, to `softhca fault` and `stat`, which may just be ending."""
+        """Excludes softhca's own streams to `softhca fault` and `stat`, which may just be closing."""
         process = Path(f"/proc/{program_under(self.program)}")
         sockets = map(str.split, (process / "net/unix").open())
         streams = {f"socket:[{fields[6]}]" for fields in sockets if fields[4] == "0001"}
@@ -276,13 +275,13 @@ class Stack(SoftHca, StackBase):
         return [name for name in names if name not in streams]
 
     def abandon(self, how: signal.Signals) -> None:
-        """Kills testpmd (not softhca, which has to clean up after it)."""
+        """Kills testpmd (not softhca, which must clean up after it)."""
         self.signal_program(how)
         self.program.wait()
         self.abandoned = True
 
     def finish(self) -> None:
-        """Ends testpmd in the regular way and checks that it left in good order."""
+        """Ends testpmd normally and checks that it has cleaned up."""
         if self.abandoned:
             self.close()
             return

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a stack of testpmd and ports offers on either front."""
+"""The interface of a stack of testpmd and ports on either front."""
 
 import json
 import time
@@ -36,39 +36,39 @@ class StackBase:
         raise NotImplementedError
 
     def break_queue(self, port: int, fault: str) -> None:
-        """error_cqe:…, fatal:… or overrun:… of `softhca fault`: what fails in the device, not in the
+        """Injects error_cqe:…, fatal:… or overrun:… of `softhca fault`: failures of the device, not of the
         kernel."""
         raise NotImplementedError
 
     def dump(self, port: int = 0) -> dict[str, Any]:
-        """`softhca dump --json` of the port's device."""
+        """The output of `softhca dump --json` for the port's device."""
         raise NotImplementedError
 
     def device_process(self, port: int) -> int:
-        """The process whose threads the port's device is."""
+        """The process whose threads run the port's device."""
         raise NotImplementedError
 
     def end_faults(self) -> None:
-        """Commands of the kernel's ABI succeed again."""
+        """Makes commands of the kernel's ABI succeed again."""
 
     def fail_command(self, port: int, error: str, number: int) -> None:
-        """The command of testpmd to a port's device before which there are `number` others fails."""
+        """Makes testpmd's command to a port's device fail after `number` others."""
         raise NotImplementedError
 
     def fail_no_more(self, port: int) -> bool:
-        """Whether there was no such command."""
+        """Cancels the failure; returns whether there was no such command."""
         raise NotImplementedError
 
     def open_files(self) -> list[str]:
-        """What testpmd's file descriptors stand for."""
+        """What testpmd's file descriptors refer to."""
         raise NotImplementedError
 
     def stat(self) -> dict[str, dict[str, Any]]:
-        """As `softhca stat --json`, by device name."""
+        """The output of `softhca stat --json`, by device name."""
         raise NotImplementedError
 
     def real_time_ns(self) -> int:
-        """What the program takes for the time of day."""
+        """The time of day as seen by the program."""
         return time.time_ns()
 
     def in_network(self, *command: str) -> str:
@@ -76,13 +76,13 @@ class StackBase:
         raise NotImplementedError
 
     def kernel_packets(self, netdev: str) -> tuple[int, int]:
-        """What the kernel's side of a port has received and sent."""
+        """Packets that the kernel's side of a port has received and sent."""
         shown = self.in_network("ip", "-json", "-statistics", "link", "show", "dev", netdev)
         counters = json.loads(shown)[0]["stats64"]
         return counters["rx"]["packets"], counters["tx"]["packets"]
 
     def close(self) -> None:
-        """At once; may be called again."""
+        """Ends everything at once; may be called again."""
         raise NotImplementedError
 
     def pci_address(self, index: int) -> str:
@@ -107,10 +107,10 @@ class StackBase:
             else:
                 device_args += ["-a", self.pci_devargs(index, pmd_devargs)]
         eal = ["--lcores", lcores, "--no-huge", "-m", str(memory_mb)]
-        if "--telemetry" not in eal_args:  # which EAL takes, but not back a refusal
+        if "--telemetry" not in eal_args:  # EAL accepts the option, but it does not cancel --no-telemetry
             eal += ["--no-telemetry"]
         eal += ["--no-shconf", *device_args, *eal_args]
-        # Locked, all of the memory above would be filled at once: seconds in the guest.
+        # If locked, all of this memory would be populated at once, which takes seconds in the guest.
         own = ["-i", "--no-mlockall", "--total-num-mbufs=8192"]
         return ["dpdk-testpmd", *eal, "--", *own, *testpmd_args]
 
@@ -127,8 +127,8 @@ class StackBase:
 
     @contextmanager
     def plugged(self, port: int, vdev: str = "") -> Iterator[None]:
-        """Stops forwarding and hot plugs a device (as testpmd's port `port`); unplugs it at the
-        end, when ports 0 and 1 forward as before."""
+        """Stops forwarding and hot plugs a device (as testpmd's port `port`); unplugs it at the end, after which
+        ports 0 and 1 forward as before."""
         self.testpmd.stop()
         self.testpmd.expect(f"port attach {vdev or self.vdev(port)}", f"Port {port} is attached")
         yield
@@ -139,7 +139,7 @@ class StackBase:
         self.testpmd.start("io", lossless=True)
 
     def refused_plug(self, vdev: str, timeout: float = 15) -> str:
-        """Hot plugs what must be refused; returns the one line in which the driver says why."""
+        """Hot plugs a device that must be refused; returns the driver's one line with the reason."""
         answer = self.testpmd.command(f"port attach {vdev}", timeout)
         assert "Failed to attach" in answer, answer
         errors = [line for line in answer.splitlines() if line.startswith("net_rawqp")]
@@ -155,17 +155,17 @@ class StackBase:
         return value
 
     def show(self, frames: Sequence[bytes | Packet], port: int = 0) -> list[ReceivedPacket]:
-        """What testpmd shows of these frames: it must run rxonly with `set verbose 1`.
+        """The packets that testpmd shows for these frames: it must run rxonly with `set verbose 1`.
 
         Packets come in the order of the frames; those that did not arrive are absent. The port must
         accept broadcast.
         """
         arrived: list[ReceivedPacket] = []
-        for frame in frames:  # one by one: queues have no order among each other
+        for frame in frames:  # one by one: there is no order between queues
             position = self.testpmd.mark_output()
             self.wires[port].send(frame)
-            # The first marker may overtake the frame on another queue; when the second, sent after
-            # the first was seen, is there, every queue has been polled in between.
+            # The first marker may overtake the frame on another queue. When the second one, sent after the
+            # first was seen, has arrived, every queue has been polled in between.
             for number in (1, 2):
                 self._send_marker(port, position, marker_by_length(number))
             shown = self.testpmd.received_so_far(position)

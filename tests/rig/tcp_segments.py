@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""TCP segments, and what LRO makes of them."""
+"""TCP segments, and how LRO merges them."""
 
 import os
 import signal
@@ -50,14 +50,14 @@ class Segment:
 
 
 def joined(segments: Sequence[Segment]) -> Segment:
-    """What they become."""
+    """The packet that LRO makes of them."""
     first, last = segments[0], segments[-1]
     return replace(first, count=len(segments), ttl=min(segment.ttl for segment in segments),
                    ack=last.ack, window=last.window, flags=last.flags)
 
 
 def send_at_once(stack: Stack, frames: Sequence[Packet]) -> None:
-    """The device finds them all on the wire: no time passes between them."""
+    """Sends frames so that the device finds all of them on the wire: no time passes between them."""
     device = stack.device_process(0)
     suspend(device)
     try:
@@ -67,6 +67,6 @@ def send_at_once(stack: Stack, frames: Sequence[Packet]) -> None:
 
 
 def flow(count: int, **fields: object) -> list[Segment]:
-    """Segments that differ in what may differ."""
+    """Segments that differ only in fields that may differ."""
     return [replace(Segment(), number=n, ttl=64 - n % 2, ack=1000 * n, window=500 + n, **fields)
             for n in range(count)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a DPDK program tells over its telemetry socket."""
+"""A client of a DPDK program's telemetry socket."""
 
 import json
 import os
@@ -12,8 +12,8 @@ RUNTIME = Path("/var/run/dpdk")  # where EAL of a privileged program keeps its f
 
 
 class Telemetry:
-    """A connection to the program that was started with this --file-prefix; its folder goes with it,
-    as EAL leaves it behind."""
+    """A connection to the program that was started with this --file-prefix; closing it removes the program's
+    folder, as EAL leaves it behind."""
 
     def __init__(self, prefix: str) -> None:
         self.folder = RUNTIME / prefix
@@ -23,7 +23,7 @@ class Telemetry:
         self.greeting = self._receive()
 
     def ask(self, command: str, *parameters: object) -> Any:
-        """The answer; None when the command refuses the parameters."""
+        """The answer; None if the command refuses the parameters."""
         self.socket.send(",".join([command, *map(str, parameters)]).encode())
         return self._receive()[command]
 

@@ -55,7 +55,7 @@ class ReceivedPacket:
 
 
 class CommandRefused(AssertionError):
-    """testpmd answered a command with something else than what was expected."""
+    """testpmd's answer to a command was not the expected one."""
 
 
 class Testpmd:
@@ -71,7 +71,7 @@ class Testpmd:
 
     @property
     def startup(self) -> str:
-        """What was written before the first prompt."""
+        """The output before the first prompt."""
         return self.program.output[: self._started.start]
 
     # -- commands ---------------------------------------------------------------------------------
@@ -86,7 +86,7 @@ class Testpmd:
 
     def expect_all(self, texts: Sequence[str], patterns: Sequence[str],
                    timeout: float = 15) -> list[re.Match[str]]:
-        """Likewise several commands, as `answers` runs them."""
+        """The same for several commands, run by `answers`."""
         matches = []
         for text, pattern, answer in zip(texts, patterns, self.answers(texts, timeout)):
             if not (match := re.search(pattern, answer)):
@@ -95,8 +95,8 @@ class Testpmd:
         return matches
 
     def answers(self, texts: Sequence[str], timeout: float = 15) -> list[str]:
-        """Those of several commands, which are typed all at once: waiting for each answer takes longer
-        than most commands."""
+        """The answers to several commands, which are typed all at once: waiting for each answer takes longer than
+        most commands."""
         if not texts:
             return []
         position = self.program.send_line("\n".join(texts))
@@ -136,9 +136,9 @@ class Testpmd:
         self.expect(f"port stop {port}", r"Stopping ports\.\.\.(?s:.*)Done")
 
     def wait_until_removed(self, port: int, since: int, forwarding: bool, timeout: float = 20) -> None:
-        """Waits until testpmd has dealt with a device that failed or went. It does so in a thread
-        of its own, without a lock: commands that close ports at that time would crash it.
-        `forwarding`: packets were being forwarded, which it takes up again."""
+        """Waits until testpmd has handled a device that failed or was removed. It does so in a separate thread,
+        without a lock: commands that close ports at that time would crash it. `forwarding`: it was
+        forwarding, which it then resumes."""
         self.program.wait_for(rf"(?i)port {port}: device removal event", since, timeout)
         removed = r"Now total ports is \d+\nDone\n"
         again = r"(?s:.*)packet forwarding(?s:.*)TX RS bit threshold" if forwarding else ""
@@ -179,7 +179,7 @@ class Testpmd:
         self.command(f"clear port xstats {port}")
 
     def mbufs_in_use(self) -> int:
-        """Of the pool of socket 0. Those in a lcore's cache do not count."""
+        """Mbufs in use of the pool of socket 0, without those in an lcore's cache."""
         answer = self.command("dump_mempool mb_pool_0")
         size = int(re.search(r"\bsize=(\d+)", answer)[1])  # type: ignore[index]
         free = int(re.search(r"common_pool_count=(\d+)", answer)[1])  # type: ignore[index]
@@ -187,7 +187,7 @@ class Testpmd:
         return size - free - (int(cached[1]) if cached else 0)
 
     def check_mbufs(self) -> None:
-        """All are back in the pool when all ports are stopped. Forwards again then."""
+        """Checks that all mbufs are back in the pool when all ports are stopped; then forwards again."""
         self.stop()
         self.stop_port("all")
         assert self.mbufs_in_use() == 0
@@ -195,7 +195,7 @@ class Testpmd:
         self.start("io", lossless=True)
 
     def change_mtu(self, port: int, mtu: int) -> None:
-        """Of a stopped port, which starts again; forwarding ends."""
+        """Stops forwarding and the port, changes its MTU, and starts the port again."""
         self.stop()
         self.stop_port(port)
         self.silent(f"port config mtu {port} {mtu}")
@@ -229,7 +229,7 @@ class Testpmd:
 
     def reta(self, port: int, size: int) -> list[int]:
         """The redirection table: queue of each entry."""
-        # One mask for each 64 entries; all bits are written as -1, for testpmd takes 128 characters.
+        # One mask per 64 entries; all ones are written as -1, as testpmd accepts only 128 characters.
         masks = ",".join(["-1"] * max(1, size // 64))
         answer = self.command(f"show port {port} rss reta {size} ({masks})")
         entries = {int(i): int(q) for i, q in re.findall(r"index=(\d+), queue=(\d+)", answer)}
@@ -239,9 +239,9 @@ class Testpmd:
         return int(self.info(port)["Redirection table size"])
 
     def set_reta(self, port: int, queues: Sequence[int]) -> None:
-        """Of all entries."""
+        """Sets all entries."""
         pairs = [f"({index},{queue})" for index, queue in enumerate(queues)]
-        self.silent(*(  # testpmd takes lists of up to 128 characters
+        self.silent(*(  # testpmd accepts lists of up to 128 characters
             f"port config {port} rss reta {','.join(pairs[start:start + 12])}"
             for start in range(0, len(pairs), 12)))
         assert self.reta(port, len(queues)) == list(queues)
@@ -256,18 +256,18 @@ class Testpmd:
         return self.create_flows(port, [rule])[0]
 
     def create_flows(self, port: int, rules: Sequence[str]) -> list[int]:
-        """Many of them, in much less time."""
+        """Creates many rules in much less time."""
         created = [r"Flow rule #(\d+) created"] * len(rules)
         commands = [f"flow create {port} {rule}" for rule in rules]
         return [int(match[1]) for match in self.expect_all(commands, created)]
 
     def validate_flow(self, port: int, rule: str) -> str:
-        """Empty if the rule would be accepted, else why not."""
+        """Empty if the rule would be accepted, else the reason."""
         answer = self.command(f"flow validate {port} {rule}")
         return "" if "Flow rule validated" in answer else answer.strip()
 
     def refused_flow(self, port: int, rule: str) -> str:
-        """A rule that `validate` and `create` must refuse, and for the same reason, which it returns."""
+        """Requires `validate` and `create` to refuse the rule for the same reason, which is returned."""
         answer = self.command(f"flow create {port} {rule}")
         if "created" in answer:
             raise CommandRefused(f"this rule should have been refused: {rule}")

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The Toeplitz hash, written straight from its definition: the reference for the device's."""
+"""The Toeplitz hash, written directly from its definition, as the reference for the device."""
 
 import socket
 
 
 def toeplitz(key: bytes, data: bytes) -> int:
-    """For each set bit of `data`, the 32 key bits from that position on, combined by XOR."""
+    """XOR of the 32 key bits from each position where `data` has a set bit."""
     key_bits = int.from_bytes(key, "big")
     key_length = len(key) * 8
     result = 0
@@ -18,7 +18,7 @@ def toeplitz(key: bytes, data: bytes) -> int:
 def flow_hash(
     key: bytes, source: str, destination: str, ports: tuple[int, int] | None = None
 ) -> int:
-    """Of an IPv4 or IPv6 address pair, with (source, destination) ports where they are hashed."""
+    """The hash of an IPv4 or IPv6 address pair, with (source, destination) ports if they are hashed."""
     family = socket.AF_INET6 if ":" in source else socket.AF_INET
     data = socket.inet_pton(family, source) + socket.inet_pton(family, destination)
     for port in ports or ():

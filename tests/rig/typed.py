@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What is typed to testpmd, and its prompt, on its screen."""
+"""Finds commands typed to testpmd, and its prompt, on its screen."""
 
 import re
 from functools import lru_cache
 from typing import NamedTuple
 
-# testpmd writes these character by character: between any two of them another thread can log a line.
+# testpmd writes these character by character; between any two, another thread can log a line.
 _LOGGED = r"(?:net_rawqp|mlx5_net|EAL|\nPort \d+): .*\n"
 _LOG = re.compile(_LOGGED)
-_LOOKED_FOR = len("testpmd> ")  # by a regular expression; commands begin with few different words
+_LOOKED_FOR = len("testpmd> ")  # by a regular expression; commands begin with a few different words
 
 
 class Span(NamedTuple):
@@ -17,7 +17,7 @@ class Span(NamedTuple):
 
 
 def find_typed(text: str, screen: str, since: int = 0) -> Span | None:
-    """Where `text` first stands after `since`, with or without logs in it. (A regular expression for the
+    """The first place of `text` after `since`, with or without log lines in it. (A regular expression for the
     whole text takes longer to compile than most commands to run.)"""
     begins = _pattern(text[:_LOOKED_FOR])
     while begin := begins.search(screen, since):
@@ -33,12 +33,12 @@ def _pattern(text: str) -> re.Pattern[str]:
 
 
 def _end_of(text: str, screen: str, position: int) -> int:
-    """Of what goes on at `position`, 0 if that is something else or not all of it."""
+    """The end of `text` if it continues at `position`; 0 if it does not, or not completely."""
     for character in text:
         places = [position]
         while logged := _LOG.match(screen, places[-1]):
             places.append(logged.end())
-        # An answer can begin like a log, too: the last place that will do.
+        # An answer can also begin like a log line, so take the last possible place.
         at = next((at for at in reversed(places) if screen.startswith(character, at)), -1)
         if at < 0:
             return 0

@@ -35,7 +35,7 @@ def verbs_program(build_folder: Path) -> Path:
 
 
 def names_of(listing: str) -> list[str]:
-    """SUITE.TEST of each test, from what --gtest_list_tests prints."""
+    """SUITE.TEST of each test, from the output of --gtest_list_tests."""
     names, suite = [], ""
     for line in listing.splitlines():
         if line.startswith("  "):

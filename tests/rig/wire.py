@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The far end of a port's cable: a SEQPACKET socket, one Ethernet frame a message."""
+"""The far end of a port's cable: a SEQPACKET socket, one Ethernet frame per message."""
 
 import errno
 import os
@@ -23,19 +23,19 @@ def to_bytes(frame: bytes | Packet) -> bytes:
 
 
 def padded(frame: bytes | Packet) -> bytes:
-    """The frame as it is seen on a wire."""
+    """The frame as seen on a wire."""
     return to_bytes(frame).ljust(MIN_FRAME, b"\0")
 
 
 class SocketWire:
     """We listen, the device connects when a program opens it (and again after each restart).
 
-    A thread takes in every frame at once, so the lossless wire never holds the device back, unless
-    a test asks for it with `hold`.
+    A thread receives every frame at once, so the lossless wire never blocks the device unless a test
+    requests it with `hold`.
     """
 
     def __init__(self, path: Path, patience: float = 1) -> None:
-        """`patience` multiplies all times to wait."""
+        """`patience` multiplies all timeouts."""
         self.path = path
         self.patience = patience
         self._capture: BinaryIO | None = None
@@ -54,7 +54,7 @@ class SocketWire:
         self._thread.start()
 
     def record(self, path: Path) -> None:
-        """Keeps every frame from now on, of both directions, in a capture file."""
+        """Records every frame of both directions in a capture file from now on."""
         if self._capture:
             self._capture.close()
         self._capture = open(path, "wb", buffering=0)
@@ -142,7 +142,7 @@ class SocketWire:
         return None
 
     def receive_count(self, count: int, timeout: float = 10) -> list[bytes]:
-        """Waits for `count` frames in all; fails with what came when they do not."""
+        """Waits for `count` frames in total; if they do not arrive, the error shows those that did."""
         timeout *= self.patience
         with self._changed:
             if not self._changed.wait_for(lambda: len(self._frames) >= count, timeout):
@@ -153,7 +153,7 @@ class SocketWire:
             return [self._frames.popleft() for _ in range(count)]
 
     def receive_until(self, last: bytes | Packet, timeout: float = 5) -> list[bytes]:
-        """Everything that arrives before the frame `last` does: shows what did *not* pass."""
+        """Everything that arrives before the frame `last`, to show what did *not* pass."""
         end = padded(last)
         before: list[bytes] = []
         deadline = time.monotonic() + timeout
@@ -162,13 +162,13 @@ class SocketWire:
         return before
 
     def expect(self, frames: Iterable[bytes | Packet], timeout: float = 10) -> None:
-        """The next frames are exactly these, in this order, byte for byte."""
+        """Requires the next frames to be exactly these, in this order, byte for byte."""
         wanted = [padded(frame) for frame in frames]
         for index, (got, want) in enumerate(zip(self.receive_count(len(wanted), timeout), wanted)):
             assert got == want, describe_difference(index, got, want)
 
     def drain(self) -> list[bytes]:
-        """Takes what has arrived so far."""
+        """Takes the frames that have arrived so far."""
         with self._changed:
             frames = list(self._frames)
             self._frames.clear()
@@ -177,7 +177,7 @@ class SocketWire:
     # -- sending side -----------------------------------------------------------------------------
 
     def send(self, frame: bytes | Packet, timeout: float = 5) -> None:
-        """Waits while the wire is full; it loses nothing."""
+        """Sends a frame, waiting while the wire is full; nothing is lost."""
         data = to_bytes(frame)
         timeout *= self.patience
         deadline = time.monotonic() + timeout
@@ -204,7 +204,7 @@ class SocketWire:
         return count
 
     def try_send(self, frame: bytes | Packet) -> bool:
-        """False when the wire is full now."""
+        """Sends a frame; False if the wire is full at the moment."""
         try:
             self.connected().send(to_bytes(frame), socket.MSG_DONTWAIT)
             return True
@@ -212,7 +212,7 @@ class SocketWire:
             return False
 
     def wait_for_room(self, timeout: float = 0.1) -> None:
-        """Returns when the wire takes a frame again, or after so many seconds."""
+        """Waits until the wire accepts a frame again, or for `timeout` seconds."""
         select.select([], [self.connected()], [], timeout)
 
     def transfer(
@@ -222,7 +222,7 @@ class SocketWire:
         change: Callable[[bytes], bytes] = lambda frame: frame,
         timeout: float = 20,
     ) -> None:
-        """Sends the frames here and expects them on `to`, changed as `change` says, in order."""
+        """Sends the frames here and expects them on `to`, modified by `change`, in order."""
         sent = [to_bytes(frame) for frame in frames]
         self.send_all(sent)
         to.expect([change(padded(frame)) for frame in sent], timeout)
@@ -244,7 +244,7 @@ class SocketWire:
 
 
 def describe_difference(index: int, got: bytes, want: bytes) -> str:
-    """Where two frames differ, with both shown from there on."""
+    """The position where two frames differ, and both from there on."""
     at = next((i for i, (a, b) in enumerate(zip(got, want)) if a != b), min(len(got), len(want)))
     start = max(0, at - 8)
     return (
