@@ -6,10 +6,10 @@
         stack.wires[0].transfer([frame], to=stack.wires[1])
 
 `stack` is shared by a module and exists once for each ring format. Special ones: `start_stack` for
-one test, `open_stack` for a fixture of one's own. Any other program: `start_softhca`.
+one test, `open_stack` for a custom fixture. Any other program: `start_softhca`.
 
 With --front=guest, the tests marked `guest` run in a QEMU guest with an unmodified kernel instead,
-where each stack gets PCI functions of its own (scripts/test kernel does so).
+where each stack gets its own PCI functions (as scripts/test kernel does).
 """
 
 import os
@@ -86,9 +86,9 @@ def open_stack(
     request: pytest.FixtureRequest, build: Build, new_folder: Callable[[], Path]
 ) -> OpenStack:
     """open_stack(ports, datapath=…, testpmd_args=[…], …): a context with a stack. See Stack. Ports
-    that are given by their number are lossless.
+    given as a number are lossless.
 
-    At its end testpmd has to quit in good order.
+    At its end testpmd must quit properly.
     """
     running = _running(request)
     in_guest = _in_guest(request)
@@ -115,7 +115,7 @@ def open_stack(
 
 @pytest.fixture
 def start_stack(open_stack: OpenStack) -> Iterator[StartStack]:
-    """The same for one test, which need not care about the end."""
+    """The same for one test, with automatic teardown."""
     with ExitStack() as stacks:
         yield lambda *ports, **options: stacks.enter_context(open_stack(*ports, **options))
 
@@ -147,7 +147,7 @@ def start_softhca(
 
 @pytest.fixture
 def pci_of(request: pytest.FixtureRequest) -> Callable[[int], str]:
-    """Where EAL will find the PCI function of a port that start_softhca makes."""
+    """Where EAL will find the PCI function of a port created by start_softhca."""
     return guest_pci_address if _in_guest(request) else pci_address
 
 
@@ -167,7 +167,7 @@ def stack(datapath: str, open_stack: OpenStack) -> Iterator[Stack]:
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
-    """Adds to a failure how to repeat it, and how to start the same programs by hand."""
+    """Adds to a failure how to repeat it, and how to start the same programs manually."""
     outcome: Any = yield
     report = outcome.get_result()
     if not report.failed:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Beside the kernel: what the driver does not steer to itself belongs to the Linux netdev.
+"""Sharing with the kernel: packets that the driver does not steer to itself go to the Linux netdev.
 
 The netdev is a real TAP in a network namespace of the test's own; in the guest it is the kernel's.
 """
@@ -67,7 +67,7 @@ def test_only_what_a_rule_takes_comes_to_us(isolated: Stack) -> None:
     packet, = testpmd.received(position, 1)
     assert (packet.queue, packet.hw_ptype and packet.hw_ptype[-1]) == (1, "L4_UDP")
     assert reaches_kernel(wire, FREE_PORT)
-    assert reaches_kernel(wire, TAKEN_PORT ^ 1)  # a miss by one bit
+    assert reaches_kernel(wire, TAKEN_PORT ^ 1)  # differs in one bit
     testpmd.destroy_flow(0, rule)
     assert reaches_kernel(wire, TAKEN_PORT)
 
@@ -83,7 +83,7 @@ def test_promiscuous_mode_takes_nothing_in_isolated_mode(isolated: Stack) -> Non
 
 
 def test_normal_mode_takes_the_port(normal: Stack) -> None:
-    """Then our address is ours, and the kernel sees none of it until the port stops."""
+    """The port takes packets for its address, and the kernel sees none of them until the port stops."""
     testpmd, wire = normal.testpmd, normal.wires[0]
     position = testpmd.mark_output()
     wire.send(echo_request(1))

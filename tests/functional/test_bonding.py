@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Ports as members of DPDK's net_bonding, which configures and starts them anew, takes their link events, and
-with LACP receives its own protocol by a flow rule into a queue of its own."""
+"""Ports as members of DPDK's net_bonding, which reconfigures and restarts them, receives their link events, and
+with LACP receives its own protocol through a flow rule into a queue of its own."""
 
 import re
 import shlex
@@ -26,7 +26,7 @@ def bond(testpmd: Testpmd, mode: int, bonded: int, members: tuple[int, ...]) -> 
 
 
 def wait_for_answer(testpmd: Testpmd, command: str, pattern: str, timeout: float = 20) -> None:
-    """Asks again until the answer contains `pattern`."""
+    """Repeats the command until the answer contains `pattern`."""
     deadline = time.monotonic() + timeout
     while not re.search(pattern, answer := testpmd.command(command)):
         assert time.monotonic() < deadline, f"{command!r} never said {pattern!r}, but:\n{answer}"
@@ -34,7 +34,7 @@ def wait_for_answer(testpmd: Testpmd, command: str, pattern: str, timeout: float
 
 @pytest.fixture(scope="module")
 def backed_up(open_stack: OpenStack) -> Iterator[Stack]:
-    """Port 3 is ports 0 and 1, one at a time; packets go between it and port 2."""
+    """Port 3 bonds ports 0 and 1, one at a time; packets pass between it and port 2."""
     with open_stack(lossless(3)) as stack:
         bond(stack.testpmd, ACTIVE_BACKUP, 3, (0, 1))
         stack.testpmd.start_port(3)
@@ -68,7 +68,7 @@ def test_backup_takes_over(backed_up: Stack) -> None:
 
 
 def test_bond_has_its_members_properties(backed_up: Stack) -> None:
-    """The address is the first member's, and rules go to each."""
+    """The address is the first member's, and rules are applied to each."""
     testpmd = backed_up.testpmd
     addresses = {testpmd.info(port)["MAC address"] for port in (0, 3)}
     assert len(addresses) == 1
@@ -95,7 +95,7 @@ def test_lacp_finds_its_partner(start_stack: StartStack, dedicated: bool) -> Non
     for bonded in 4, 5:
         testpmd.start_port(bonded)
     testpmd.command("set portlist 4,5")
-    testpmd.start("flowgen")  # LACP is spoken beside what is sent
+    testpmd.start("flowgen")  # LACP frames are sent along with other packets
     for bonded in 4, 5:
         wait_for_answer(testpmd, f"show bonding lacp info {bonded}", rf"(?:(?s:.*){IN_SERVICE}){{4}}")
     testpmd.expect("show fwd stats all", r"(?:(?s:.*)RX-packets: [1-9]){2}")

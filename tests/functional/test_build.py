@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the built driver file looks like to DPDK and to the dynamic linker."""
+"""How DPDK and the dynamic linker see the built driver file."""
 from __future__ import annotations
 
 import itertools
@@ -36,7 +36,7 @@ def test_pmdinfo_lists_the_driver_and_the_arguments_of_the_guide() -> None:
 
 
 def test_rdma_core_is_not_linked() -> None:
-    """The plugin must load on a machine without rdma-core, to say which package is missing."""
+    """The plugin must load on a machine without rdma-core, to report which package is missing."""
     needed = re.findall(r"\(NEEDED\).*\[(.*)\]", output("readelf", "--dynamic", "--wide", DRIVER))
     assert any(name.startswith("librte_bus_vdev.so") for name in needed)
     assert not [name for name in needed if re.match(r"lib(ibverbs|mlx\d|mana|rdmacm|efa)\b", name)]
@@ -62,7 +62,7 @@ def test_install_goes_to_the_plugin_folder(tmp_path: Path) -> None:
 
 @pytest.mark.unsanitized
 def test_a_world_writable_checkout_is_explained(tmp_path: Path) -> None:
-    """EAL refuses a driver by its path there; what scripts/setup advises works."""
+    """EAL refuses a driver by its path there; the advice of scripts/setup works."""
     folder = tmp_path / "checkout/build/drivers/net/rawqp"
     folder.mkdir(parents=True)
     (tmp_path / "checkout").chmod(0o777)
@@ -86,7 +86,7 @@ def test_a_world_writable_checkout_is_explained(tmp_path: Path) -> None:
 
 @pytest.mark.unsanitized
 def test_objects_depend_on_what_is_precompiled() -> None:
-    """ccache finds an object by the headers that its compiler names: see export_ccache_settings."""
+    """ccache looks up an object by the headers that its compiler reports: see export_ccache_settings."""
     object_file = "drivers/net/rawqp/librawqp_core.a.p/log.cpp.o"
     assert "/ethdev_driver.h" in output("ninja", "-C", BUILD, "-t", "deps", object_file)
 
@@ -107,7 +107,7 @@ def test_an_unknown_distribution_is_told(tmp_path: Path, release: str, says: str
 
 @pytest.mark.unsanitized
 def test_the_demo_needs_no_tests(tmp_path: Path) -> None:
-    """scripts/setup --for demo: neither their packages, nor their targets."""
+    """scripts/setup --for demo needs neither the tests' packages nor their targets."""
     group = re.search(r"^\[demo\](?s:.*?)^\[", (ROOT / "scripts/packages").read_text(), re.M)
     assert group
     assert "g++\n" in group[0]
@@ -125,7 +125,7 @@ def test_the_demo_needs_no_tests(tmp_path: Path) -> None:
 
 @pytest.fixture
 def busybox_root(tmp_path: Path) -> Path:
-    """As scripts/check-debian leaves one, but of busybox alone."""
+    """A chroot as scripts/check-debian leaves it, but with busybox only."""
     root = tmp_path / "debian"
     for folder in ("bin", "dev", "etc", "proc", "run", "sys"):
         (root / folder).mkdir(parents=True)
@@ -142,7 +142,7 @@ def busybox_root(tmp_path: Path) -> Path:
                     " run the tests in a git checkout")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=lambda number: number.name)
 def test_a_chroot_ends_with_its_script(busybox_root: Path, number: signal.Signals) -> None:
-    """Its mounts, which nobody else sees, and all that runs in it."""
+    """So do its private mounts, and everything that runs in it."""
     script = "cat README.md /proc/mounts; echo .git/*; echo ready; exec sleep 1000"
     with subprocess.Popen([ROOT / "scripts/check-debian", "13", "--root", busybox_root, "--", "sh",
                            "-c", script], stdout=subprocess.PIPE, text=True) as process:
@@ -155,7 +155,7 @@ def test_a_chroot_ends_with_its_script(busybox_root: Path, number: signal.Signal
             assert str(busybox_root) not in Path("/proc/mounts").read_text()
         finally:
             process.send_signal(number)
-        # The pipe ends when nobody has it any more: the sleeper, too, is gone.
+        # The pipe ends when nothing holds it any more: the sleeper is gone, too.
         assert process.stdout.read() == ""
     shutil.rmtree(busybox_root)
 

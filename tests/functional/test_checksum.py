@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Checksum offload: the device computes what is asked for, and tells the truth about what came."""
+"""Checksum offload: the device computes the requested checksums, and reports received ones correctly."""
 
 from typing import Callable, Iterator
 
@@ -64,7 +64,7 @@ def test_good_checksums_are_good(receive: Receive, make: Callable[[], Packet]) -
 
 
 def broken(frame: Packet, layer: type[Packet], bit: int) -> Packet:
-    """The frame with one bit of its checksum turned over."""
+    """The frame with one bit of its checksum flipped."""
     built = Ether(bytes(frame))
     built[layer].chksum ^= 1 << bit
     return built
@@ -88,7 +88,7 @@ def test_a_bad_l4_checksum_is_bad(
 
 @pytest.mark.parametrize("name", DOUBTFUL)
 def test_bad_is_only_what_is_shown_to_be_wrong(receive: Receive, name: str) -> None:
-    """Both ring formats say the same, also of what the device does not vouch for."""
+    """Both ring formats report the same, even where the device does not vouch for a checksum."""
     frame, want = DOUBTFUL[name]
     flags = {f"RTE_MBUF_F_RX_{layer}_CKSUM_{word}" for layer, word in want.items()
              if word != "UNKNOWN"}
@@ -202,7 +202,7 @@ def test_ip_options_and_vlan(forward: Callable[[Packet], Packet]) -> None:
 
 
 def test_the_addresses_are_ours(forward: Callable[[Packet], Packet]) -> None:
-    """Shows that the csum engine was at work: it writes the sending port's address."""
+    """Shows that the csum engine was active: it writes the sending port's address."""
     assert forward(udp4()).src == port_mac(1)
 
 

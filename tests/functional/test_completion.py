@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What bash completes of our programs' command lines."""
+"""Bash completion of our programs' command lines."""
 
 import os
 import subprocess
@@ -13,7 +13,7 @@ HELPS = [pytest.param(program, words, id=" ".join([program, *words]))
 
 
 def completed(build: Build, program: str, *words: str) -> list[str]:
-    """What the last word may become, as bash finds it."""
+    """The completions of the last word, as found by bash."""
     line = [str(path_of(build, program)), *words]
     script = """source "$1"; shift
                 COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1))

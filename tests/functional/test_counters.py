@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Nothing is lost silently: rings that are full or empty, pools that are exhausted."""
+"""Nothing is lost silently: full or empty rings, exhausted pools."""
 
 import pytest
 from rig.guide import GUIDE
@@ -17,7 +17,7 @@ RXD = 128
 
 def test_an_empty_ring_is_counted(datapath: str, start_stack: StartStack,
                                   tell_faults: TellFaults) -> None:
-    """Nobody polls: the ring takes what it has room for, the device counts the rest."""
+    """Nobody polls: the ring takes the packets it has room for, the device counts the rest."""
     stack = start_stack([PortSpec()], datapath=datapath, testpmd_args=[f"--rxd={RXD}"])
     sent = stack.wires[0].send_all(numbered(1000))
     stack.wait_counter(0, "wire_rx_packets", sent)
@@ -26,13 +26,13 @@ def test_an_empty_ring_is_counted(datapath: str, start_stack: StartStack,
     assert device["delivered"] + dropped == sent
     assert device["delivered"] <= RXD and dropped >= sent - RXD
 
-    # When it is polled again, exactly what was placed comes out, and traffic goes on.
+    # When it is polled again, exactly the packets that were placed come out, and traffic continues.
     stack.testpmd.silent("set verbose 1")
     position = stack.testpmd.mark_output()
     stack.testpmd.start("rxonly")
     stack.testpmd.received(position, device["delivered"])
     assert len(stack.show([opaque(100, seed=1)])) == 1
-    assert stack.testpmd.stats(0).rx_packets == device["delivered"] + 3  # with two markers
+    assert stack.testpmd.stats(0).rx_packets == device["delivered"] + 3  # including two markers
     assert stack.testpmd.stats(0).rx_missed == dropped
     assert stack.testpmd.xstats(0)["rx_missed_errors"] == dropped
     assert stack.testpmd.xstats(0)["rx_out_of_buffer"] == dropped
@@ -43,7 +43,7 @@ def test_an_empty_ring_is_counted(datapath: str, start_stack: StartStack,
 
 
 def test_the_guide_has_the_counters_of_the_driver(start_stack: StartStack) -> None:
-    """What is listed after ethdev's own and before those of each queue."""
+    """The guide has the counters listed after ethdev's own and before those of each queue."""
     names = list(start_stack([PortSpec()]).testpmd.xstats(0))
     own = names[names.index("tx_q0_bytes") + 1:names.index("rx_q0_missed_errors")]
     assert "tx_unsent_packets" in own
@@ -54,7 +54,7 @@ def test_the_guide_has_the_counters_of_the_driver(start_stack: StartStack) -> No
 @pytest.mark.parametrize("devx", ["on", "off"])
 def test_the_queue_that_misses_packets_is_told(datapath: str, start_stack: StartStack,
                                                devx: str) -> None:
-    """Where the kernel gives DevX, each queue has a counter of its own."""
+    """Where the kernel gives DevX, each queue has its own counter."""
     stack = start_stack([PortSpec(options={"devx": devx})], datapath=datapath,
                         testpmd_args=["--rxq=2", "--txq=2", f"--rxd={RXD}"])
     stack.testpmd.expect("flow create 0 ingress pattern eth type is 0x9000 / end "
@@ -62,7 +62,7 @@ def test_the_queue_that_misses_packets_is_told(datapath: str, start_stack: Start
     frame = bytes(Ether(dst="ff:ff:ff:ff:ff:ff", type=0x9000) / (b"x" * 60))
 
     def overfill() -> int:
-        """How many packets more were dropped. Nobody polls."""
+        """The number of further packets dropped while nobody polls."""
         before = stack.counters(0)
         sent = stack.wires[0].send_all([frame] * (RXD + 20))
         stack.wait_counter(0, "wire_rx_packets", before["wire_rx_packets"] + sent)
@@ -76,7 +76,7 @@ def test_the_queue_that_misses_packets_is_told(datapath: str, start_stack: Start
     queues = {"rx_q0_missed_errors": 0, "rx_q1_missed_errors": dropped} if devx == "on" else {}
     assert told == {"rx_missed_errors": dropped, **queues}
 
-    # A queue that starts anew is counted again.
+    # A restarted queue is counted again.
     stack.testpmd.clear_stats(0)
     stack.testpmd.silent("port 0 rxq 1 stop", "port 0 rxq 1 start")
     dropped = overfill()
@@ -86,7 +86,7 @@ def test_the_queue_that_misses_packets_is_told(datapath: str, start_stack: Start
 
 def test_an_exhausted_pool_is_counted(datapath: str, start_stack: StartStack,
                                       tell_faults: TellFaults) -> None:
-    """Packets pile up in a Tx ring that cannot drain, until the pool has none for refilling."""
+    """Packets pile up in a Tx ring that cannot drain, until the pool has no mbufs left for refilling."""
     stack = start_stack(2, datapath=datapath, testpmd_args=[
         "--rxd=512", "--txd=512", "--total-num-mbufs=1100", "--mbcache=0"])
     stack.testpmd.start("io")
@@ -98,7 +98,7 @@ def test_an_exhausted_pool_is_counted(datapath: str, start_stack: StartStack,
         sent += sum(stack.wires[0].try_send(frame) for frame in numbered(100, 1514))
     stack.wires[1].hold(False)
 
-    # The shortage is over: traffic goes on, and everything sent was delivered or counted.
+    # The shortage is over: traffic continues, and everything sent was delivered or counted.
     stack.wires[0].send(marker())
     arrived = stack.wires[1].receive_until(marker(), timeout=20)
     # Not as many as the queue has descriptors: some wait to be refilled together, and testpmd may get no

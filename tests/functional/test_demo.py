@@ -20,7 +20,7 @@ MARK = "RAWQP_DEMO_MARK"
 
 @pytest.fixture(autouse=True)
 def buffered_output(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As for a user's pipe or file: the verdict has to reach it all the same."""
+    """Buffers output as for a user's pipe or file, which the verdict must reach nevertheless."""
     monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
 
 
@@ -68,7 +68,7 @@ def marked_processes(mark: str) -> list[int]:
 
 
 def shared_memory() -> set[str]:
-    """But the folders of tests, as another worker may begin with its own meanwhile."""
+    """Everything except the folders of tests, as another worker may be creating its own."""
     return {name for name in os.listdir("/dev/shm")
             if not name.startswith((WORK_PREFIX, FAILED_PREFIX))}
 
@@ -95,13 +95,13 @@ def test_nothing_is_left_behind(build: Build, tmp_path: Path, how: signal.Signal
 
 @pytest.mark.parametrize("devices", [
     ["mlx5_0,peer=peer0", "mlx5_1,peer=peer1"],
-    ["mlx5_0", "mlx5_1"],  # the demo finds the interfaces
+    ["mlx5_0", "mlx5_1"],  # the demo finds the interfaces itself
 ])
 def test_devices_of_the_user(build: Build, tmp_path: Path, devices: list[str]) -> None:
     """--device, with softhca's devices as "real" ones: the demo only sees RDMA devices and the
     interfaces that they are cabled to."""
     out = tmp_path / "out.json"
-    # Plain, as the counters of real interfaces count packets.
+    # "plain", as the counters of real interfaces count packets.
     ports = ["--port=wire=tap:peer0:plain", "--port=wire=tap:peer1:plain", "--port=wire=tap:unused"]
     options = [*(f"--device={device}" for device in devices), "--seconds=2", f"--json={out}"]
     result = subprocess.run(
@@ -130,7 +130,7 @@ def test_bad_options(build: Build, options: list[str], complaint: str) -> None:
 
 
 def test_devices_without_a_cable(build: Build, tmp_path: Path) -> None:
-    """Nothing is cabled to them: the demo says what to do."""
+    """Nothing is cabled to them: the demo explains what to do."""
     options = ["--device=mlx5_0", "--device=mlx5_1", "--seconds=2"]
     result = subprocess.run(
         [*OWN_NETWORK, str(build.softhca), "--port=wire=sink", "--port=wire=sink", "--",
@@ -142,7 +142,7 @@ def test_devices_without_a_cable(build: Build, tmp_path: Path) -> None:
 
 
 def test_a_failure_is_a_failure(build: Build, tmp_path: Path) -> None:
-    """Without a driver there is no traffic: a clear text and a non-zero status."""
+    """Without a driver there is no traffic: a clear message and a non-zero status."""
     empty = tmp_path / "build"
     (empty / "app/softhca").mkdir(parents=True)
     (empty / "app/softhca/softhca").symlink_to("/bin/false")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""net_rawqp and DPDK's own net_mlx5 say the same of the same frames, in every field of the mbuf; and
-so do the driver's two ring formats of their checksums."""
+"""net_rawqp and DPDK's own net_mlx5 report the same for the same frames, in every field of the mbuf; and so
+do the driver's two ring formats for their checksums."""
 
 import json
 import random
@@ -37,7 +37,7 @@ Mbuf = dict[str, Any]
 
 
 def random_frame(random_: random.Random) -> bytes:
-    """Any frame that a network carries, or should not carry."""
+    """Any frame that a network may carry, or should not carry."""
     frame: Packet = Ether(src=PEER_MAC, dst=random_.choice([BROADCAST, "02:00:00:00:00:77"]))
     for _ in range(random_.choice([0, 0, 0, 1])):
         frame /= Dot1Q(vlan=random_.randrange(4096), prio=random_.randrange(8))
@@ -82,12 +82,12 @@ def transport(random_: random.Random) -> Packet:
 
 
 def inner(random_: random.Random) -> Packet:
-    """What a VXLAN packet carries; the outer UDP port may be that of VXLAN or another."""
+    """The payload of a VXLAN packet; the outer UDP port may be that of VXLAN or another."""
     return VXLAN(vni=random_.randrange(1 << 24)) / Ether(dst=BROADCAST) / IP() / UDP()
 
 
 def tunnelled_frame(random_: random.Random) -> bytes:
-    """In a tunnel that net_mlx5 looks into when a rule says so."""
+    """A frame in a tunnel that net_mlx5 parses if a rule tells it to."""
     payload = transport(random_) / Raw(random_.randbytes(random_.randrange(300)))
     if random_.random() < 0.2:
         payload = ICMP() / Raw(random_.randbytes(20))
@@ -107,7 +107,7 @@ def tunnelled_frame(random_: random.Random) -> bytes:
 
 
 def spoil(frame: bytes, random_: random.Random) -> bytes:
-    """Now and then a byte after the addresses is wrong: checksums, lengths, types."""
+    """Occasionally corrupts a byte after the addresses: checksums, lengths, types."""
     if random_.random() < 0.25:
         at = random_.randrange(12, len(frame))
         frame = frame[:at] + bytes([frame[at] ^ (1 << random_.randrange(8))]) + frame[at + 1:]
@@ -123,7 +123,7 @@ def frames() -> list[bytes]:
 
 @dataclass
 class Dump:
-    """What both drivers received, and which burst function did it."""
+    """The packets received by both drivers, and their burst functions."""
 
     ours: list[Mbuf]
     theirs: list[Mbuf]
@@ -136,7 +136,7 @@ Receive = Callable[..., Dump]
 
 @pytest.fixture
 def mlx5_port(pci_of: Callable[[int], str]) -> str:
-    """The name of the port that net_mlx5 has."""
+    """The name of net_mlx5's port."""
     return pci_of(1)
 
 
@@ -185,31 +185,31 @@ CHECKSUM_FLAGS = {"IP": f"{FLAG}IP_CKSUM_", "L4": f"{FLAG}L4_CKSUM_"}
 
 
 def split_flags(mbuf: Mbuf) -> Mbuf:
-    """The same with the flags taken apart: verdicts on checksums, and all others."""
+    """The mbuf with its flags split into checksum verdicts and all others."""
     flags = set(mbuf["flags"].split())
     parts: Mbuf = {}
     for layer, prefix in CHECKSUM_FLAGS.items():
         mine = {flag for flag in flags if flag.startswith(prefix)}
         parts[f"{layer} checksum"] = " ".join(sorted(flag.removeprefix(prefix) for flag in mine))
         flags -= mine
-    flags.discard(f"{FLAG}RSS_HASH")  # said by "hash"
+    flags.discard(f"{FLAG}RSS_HASH")  # implied by "hash"
     return {**mbuf, **parts, "flags": sorted(flags)}
 
 
 def known(key: str, mine: Mbuf, their: Mbuf, checksum: bool, blocks: bool) -> bool:
-    """Where net_mlx5 is known to say less, or more than it knows. Nothing else may differ."""
+    """Whether net_mlx5 is known to report less here, or more than it can know. Nothing else may differ."""
     if key.endswith("checksum"):
-        if not checksum:  # its vector reader gives verdicts that nobody asked for
+        if not checksum:  # its vector reader sets verdicts that were not requested
             return mine[key] == "UNKNOWN"
-        if their[key] == "UNKNOWN":  # it says what the device vouches for, and no more
+        if their[key] == "UNKNOWN":  # it reports only what the device vouches for
             return bool(mine[key] == verdicts(bytes.fromhex(mine["data"]))[key.split()[0]])
-        # It calls the checksum good that an IPv6 header does not have.
+        # It reports a good checksum for IPv6 headers, which have none.
         no_checksum = "L3_IPV6" in mine["packet_type"]
         return key.startswith("IP") and no_checksum and (mine[key], their[key]) == ("UNKNOWN", "GOOD")
-    # Blocks of completions have no hashes in the format that it uses for striding queues.
+    # In the format that it uses for striding queues, compressed blocks contain no hashes.
     if key == "hash" and blocks and their[key] is None:
         return True
-    # Its vector reader gives the hash 0 to what the device has not hashed.
+    # Its vector reader reports hash 0 for packets that the device has not hashed.
     return key == "hash" and mine[key] is None and their[key] == 0
 
 
@@ -235,11 +235,11 @@ def check(dump: Dump, offloads: int, count: int = FRAMES, blocks: bool = False) 
         pytest.fail(f"{len(found)} differences, the first:\n" + "\n".join(found[:10]))
 
 
-# With RSS net_mlx5 turns the hash on by itself.
+# With RSS, net_mlx5 enables the hash by itself.
 FEW, ALL = RSS_HASH, RSS_HASH | CHECKSUM | VLAN_STRIP
 
 
-# Both drivers read the same completions whoever set the queues up: once in the guest.
+# Completions are the same whichever front set up the queues: once in the guest is enough.
 @pytest.mark.guest(when=lambda params: params["bits"] == 256 and params["offloads"] == ALL)
 @pytest.mark.parametrize("bits", [64, 256, 512], ids=["scalar", "avx2", "avx512"])
 @pytest.mark.parametrize("offloads", [FEW, ALL], ids=["few", "all"])

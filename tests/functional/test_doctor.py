@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""rawqp-doctor on devices with one link broken: it names that link, what follows from it, and how to
-mend it. What only another machine could show is in tests/unit/diagnosis."""
+"""rawqp-doctor on devices with one broken link: it names that link, the consequences, and how to fix it.
+Cases that only other machines could show are in tests/unit/diagnosis."""
 
 import json
 import os
@@ -22,12 +22,12 @@ from rig.testpmd import Testpmd
 
 from functional.conftest import StartSoftHca
 
-# Without files and rights, sanitizers do not work either; the checks' unit tests run with them.
+# Sanitizers do not work without files and rights; the checks' unit tests run with them.
 pytestmark = pytest.mark.unsanitized
 
 
 class Walk:
-    """What the doctor has found."""
+    """The doctor's findings."""
 
     def __init__(self, status: int, output: str) -> None:
         self.status = status
@@ -51,7 +51,7 @@ Doctor = Callable[..., Walk]
 
 @pytest.fixture
 def doctor(build: Build, start_softhca: StartSoftHca) -> Doctor:
-    """doctor(port options, *arguments): rawqp-doctor under softhca."""
+    """doctor(port options, *arguments) runs rawqp-doctor under softhca."""
 
     def examine(
         options: Mapping[str, str] | None = None,
@@ -94,7 +94,7 @@ def test_text_for_people(doctor: Doctor) -> None:
 
 
 def test_the_guide_shows_what_is_printed(doctor: Doctor) -> None:
-    """Line by line, but for those left out; on this machine's paths and releases of libraries."""
+    """Line by line, except those left out, and with this machine's paths and library versions."""
     shown = {
         "ok       nic": doctor(),
         "ok       uverbs-node    /dev/infiniband/uverbs0, mode 0666, group root\n…\nBROKEN   cap":
@@ -111,15 +111,15 @@ def test_the_guide_shows_what_is_printed(doctor: Doctor) -> None:
 
 @dataclass
 class Break:
-    """How a link is broken, and what the doctor says of it."""
+    """How a link is broken, and what the doctor reports about it."""
 
     link: str
-    said: str  # in evidence, cause or remedy
+    said: str  # found in evidence, cause or remedy
     faults: str = ""
     wire: str = "loop"
     prefix: Sequence[str] = ()
     options: Sequence[str] = ()
-    skipped: Sequence[str] = field(default=())  # on its account
+    skipped: Sequence[str] = field(default=())  # links skipped because of it
 
 
 def in_mounts(script: str) -> list[str]:
@@ -183,7 +183,7 @@ def test_a_broken_link(doctor: Doctor, what: str) -> None:
 
 
 def test_a_later_link_is_named_as_well(doctor: Doctor) -> None:
-    """Memory that cannot be pinned is found by the limit and on trial."""
+    """Memory that cannot be pinned is detected by the limit and by a trial registration."""
     walk = doctor({}, "--json", softhca=["--enforce"], prefix=LITTLE_LOCKED)
     assert walk.states("broken") == ["memlock", "registration"]
     assert "976 KiB" in walk.findings["memlock"]["evidence"]
@@ -193,7 +193,7 @@ def test_a_later_link_is_named_as_well(doctor: Doctor) -> None:
 
 
 def test_libraries_of_two_releases(doctor: Doctor, tmp_path: Path) -> None:
-    """As after an installation of MLNX_OFED beside the distribution's rdma-core."""
+    """As after installing MLNX_OFED alongside the distribution's rdma-core."""
     ours = next(Path("/usr/lib").glob("*/libmlx5.so.1")).resolve()
     theirs = tmp_path / re.sub(r"\.\d+\.\d+$", ".999.0", ours.name)
     theirs.write_bytes(ours.read_bytes())
@@ -216,7 +216,7 @@ def test_devices_by_name(doctor: Doctor) -> None:
 
 
 def test_the_drivers_file_and_arguments(doctor: Doctor, build: Build, tmp_path: Path) -> None:
-    """What the built driver says of itself is what it would take."""
+    """The built driver's own record lists the arguments that it accepts."""
     plugin = tmp_path / "build" / build.driver.name
     plugin.parent.mkdir()
     plugin.write_bytes(build.driver.read_bytes())
@@ -231,7 +231,7 @@ def test_the_drivers_file_and_arguments(doctor: Doctor, build: Build, tmp_path: 
 
 
 class WatchedProgram:
-    """testpmd with telemetry on a port that receives all the time, and the doctor beside it."""
+    """testpmd with telemetry on a port that receives all the time, watched by the doctor."""
 
     def __init__(self, build: Build, start_softhca: StartSoftHca, *eal: str,
                  devx: str = "on") -> None:
@@ -250,7 +250,7 @@ class WatchedProgram:
         return Walk(done.returncode, done.stdout)
 
     def close(self) -> None:
-        """EAL leaves its folder behind."""
+        """Removes the folder that EAL leaves behind."""
         shutil.rmtree(f"/var/run/dpdk/{self.prefix}", ignore_errors=True)
 
 
@@ -260,7 +260,7 @@ class WatchedProgram:
 ], ids=["devx", "no-devx"])
 def test_drops_are_explained(build: Build, start_softhca: StartSoftHca, devx: str,
                              evidence: str) -> None:
-    """Nobody polls a program's queues: the doctor names them, and that they have no descriptors."""
+    """Nobody polls a program's queues: the doctor names them and the lack of descriptors."""
     eal = ["--no-pci", "-d", DRIVER, "--vdev", "net_rawqp0,device=mlx5_0"]
     with closing(WatchedProgram(build, start_softhca, *eal, devx=devx)) as program:
         walk = program.examine("--watch", "1")
@@ -269,7 +269,7 @@ def test_drops_are_explained(build: Build, start_softhca: StartSoftHca, devx: st
         assert re.search(evidence, finding["evidence"])
         program.testpmd.start("rxonly")
         walk = program.examine("--watch", "1")
-        assert "took nothing: 0, 1" not in walk.text  # a slow machine may drop all the same
+        assert "took nothing: 0, 1" not in walk.text  # a slow machine may still drop packets
         assert walk.findings["dpdk-driver"]["state"] == "ok"
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""scripts/get-dpdk-sdk: which package sources it asks, and when it refuses."""
+"""scripts/get-dpdk-sdk: which package sources it uses, and when it refuses."""
 from __future__ import annotations
 
 import importlib.machinery
@@ -115,7 +115,7 @@ def test_the_next_lower_source_is_taken(
 
 
 def test_a_source_tree_can_be_given(sdk: ModuleType, source_tree: Path, tmp_path: Path) -> None:
-    """Its headers are kept, so that the next run needs no source any more."""
+    """Its headers are kept, so that the next run no longer needs the source."""
     if sdk.has_driver_headers(sdk.installed_include_dirs()):
         pytest.skip("the installed DPDK has driver headers: scripts/get-dpdk-sdk has nothing to do")
     (source_tree / "VERSION").write_text("1.0\n")
@@ -138,7 +138,7 @@ def test_too_little_to_compare_is_refused(sdk: ModuleType, source_tree: Path) ->
 
 
 def run_beside(folder: Path, cflags: str) -> subprocess.CompletedProcess[str]:
-    """Runs the script with a libdpdk of our own making."""
+    """Runs the script with a fake libdpdk."""
     (folder / "libdpdk.pc").write_text(
         f"Name: DPDK\nDescription: test\nVersion: 22.11\nCflags: {cflags}\n")
     return subprocess.run([SCRIPT, folder / "sdk"], env={"PATH": "/usr/bin:/bin",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Machines that lack something: the driver says what is missing, and nothing crashes."""
+"""Machines that lack something: the driver reports what is missing, and nothing crashes."""
 
 import os
 import re
@@ -42,8 +42,8 @@ def test_no_rdma_device(build: Build) -> None:
     assert len(lines) == 1 and "RDMA device" in lines[0], output
 
 
-# Debian's testpmd is linked with libibverbs, and EAL loads net_mlx5 from its plugin folder: so this
-# hides both from a program that needs EAL only. For everyone else they stay.
+# Debian's testpmd is linked with libibverbs, and EAL loads net_mlx5 from its plugin folder, so this hides
+# both from a program that needs only EAL. Other programs still see them.
 WITHOUT_RDMA_CORE = """
 set -e
 for file in /usr/lib/*/libibverbs.so.1; do mount --bind /dev/null "$file"; done
@@ -80,7 +80,7 @@ def test_without_rdma_core(build: Build) -> None:
 
 @pytest.mark.parametrize("first", ["theirs", "ours"])
 def test_another_driver_on_the_device(start_softhca: StartSoftHca, first: str) -> None:
-    """DPDK's own net_mlx5 takes the same NIC, before or after us: both work, and we say so."""
+    """DPDK's own net_mlx5 takes the same NIC, before or after us: both work, and we report it."""
     address = "0000:ca:00.0"
     theirs = ["-a", address] if first == "theirs" else ["-a", "0000:00:00.0"]
     eal = [*EAL[:2], "--no-huge", "-m", "512", "--no-shconf", "--no-telemetry"]
@@ -99,7 +99,7 @@ def test_another_driver_on_the_device(start_softhca: StartSoftHca, first: str) -
 @pytest.mark.guest
 def test_memory_that_may_not_be_locked(request: pytest.FixtureRequest,
                                        start_softhca: StartSoftHca) -> None:
-    """The line has the bytes needed, those allowed and the command. Kernels demand rights anyway."""
+    """The line has the bytes needed, those allowed and the command. A kernel always enforces the limit."""
     rights = {"options": ["--enforce"]} if request.config.getoption("--front") == "uverbs" else {}
     hca = start_softhca([PortSpec(wire="loop")], [
         *LITTLE_LOCKED, "dpdk-testpmd", "--lcores", "0@0,1@0", *EAL[2:], "-d", DRIVER,
@@ -114,7 +114,7 @@ def test_memory_that_may_not_be_locked(request: pytest.FixtureRequest,
 
 @pytest.mark.unsanitized
 def test_the_plugin_loads_unused(build: Build) -> None:
-    """Loaded beside another driver, without any device of ours: it stays out of the way."""
+    """Loaded alongside another driver, without a device of ours, it does not interfere."""
     status, output = run_testpmd(build, "net_null0")
     assert status == 0, output
     assert driver_lines(output) == []

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What an application can do that testpmd has no command for: `ethdev-test` (tests/functional/ethdev),
-on one port whose wire is a loop."""
+"""API functions that testpmd has no command for: `ethdev-test` (tests/functional/ethdev), on one port whose
+wire loops back."""
 
 import subprocess
 from typing import Iterator
@@ -41,8 +41,8 @@ def test_every_suite_is_listed(build: Build) -> None:
     assert listed == {*SUITES, *ELSEWHERE, *HUGE_SUITES}
 
 
-# Memory is registered for all rings alike: in the guest once. The kernel sets flow control for functions
-# only that manage vports.
+# Memory registration is the same for all rings: once in the guest. The kernel sets flow control only for
+# functions that manage vports.
 @pytest.mark.guest(when=lambda params: params["suite"] != "FlowControl" and (
     params["datapath"] == "mlx5" or params["suite"] in ("FlowIgmp", "FlowKeep")))
 @pytest.mark.parametrize("suite", SUITES)
@@ -52,12 +52,12 @@ def test_ethdev(start_softhca: StartSoftHca, build: Build, datapath: str, suite:
 
 @pytest.fixture
 def hugepages(suite: str) -> Iterator[None]:
-    """Some hugepages more than there are, given back also when the test is killed."""
+    """Some additional hugepages, returned even when the test is killed."""
     with lent_to_test(HUGE_SUITES[suite]):
         yield
 
 
-# Not in the guest: hugepages are the host's to lend.
+# Not in the guest: hugepages are lent by the host.
 @pytest.mark.parametrize("suite", HUGE_SUITES)
 def test_memory_in_hugepages(start_softhca: StartSoftHca, build: Build, datapath: str, suite: str,
                              hugepages: None) -> None:

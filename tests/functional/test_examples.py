@@ -27,7 +27,7 @@ def ip_fragmentation(tmp_path_factory: pytest.TempPathFactory) -> str:
 def test_ip_fragmentation(start_softhca: StartSoftHca, datapath: str,
                           ip_fragmentation: str) -> None:
     """Frames of up to 9.5 KB into mbufs of 2 KB: each port has 1024 descriptors, and one pool of
-    8192 mbufs serves them and the fragments. What is for 100.20.0.0/16 goes to port 1."""
+    8192 mbufs serves them and the fragments. Packets for 100.20.0.0/16 go to port 1."""
     cpus = ",".join(str(cpu) for cpu in sorted(os.sched_getaffinity(0)))
     ports = [argument for port in range(2) for argument in
              ("--vdev", f"net_rawqp{port},device=mlx5_{port},datapath={datapath}")]
@@ -38,7 +38,7 @@ def test_ip_fragmentation(start_softhca: StartSoftHca, datapath: str,
     hca.program.wait_for(r"entering main loop on lcore 1")
     for size in (100, 1472, 1473, 4000, 9000, 9682):
         payload = opaque(14 + size, seed=size)[14:]
-        for _ in range(25):  # in all more than a ring takes
+        for _ in range(25):  # in total more than a ring holds
             hca.wires[0].send(udp4(payload, destination_ip="100.20.0.1"))
             fragments = [Ether(hca.wires[1].receive())]
             while fragments[-1][IP].flags.MF:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Every command that a port's life gives to its device fails in turn, until a life has none left to
-fail. Whatever fails, nothing stays behind, and the next life, in which that command succeeds, gets as
-far."""
+"""Each command that a port's life cycle issues to its device fails in turn, until a cycle has none left to
+fail. Whatever fails, nothing is left behind, and the next cycle, in which that command succeeds, gets at
+least as far."""
 
 import re
 from dataclasses import dataclass
@@ -32,11 +32,11 @@ RULES = {
 @dataclass
 class Step:
     command: str
-    good: str = r"(?s)\A(?!.*(?i:fail|error|cannot|refuse|invalid))"  # in its answer, if it has succeeded
+    good: str = r"(?s)\A(?!.*(?i:fail|error|cannot|refuse|invalid))"  # matches the answer of a successful step
 
 
 def life(stack: Stack) -> list[Step]:
-    """Of a port that is there already, from its configuration until it is stopped for good."""
+    """The steps of an existing port, from its configuration until its final stop."""
     rules = [Step(f"flow create {PORT} {rule}", r"rule #\d+ created") for rule in RULES[stack.datapath]]
     start, stop = Step(f"port start {PORT}"), Step(f"port stop {PORT}")
     return [
@@ -51,7 +51,7 @@ def life(stack: Stack) -> list[Step]:
 
 
 def live(stack: Stack) -> bool:
-    """Whether all went well. The port is gone again in either case."""
+    """Whether all steps succeeded. The port is removed in either case."""
     testpmd = stack.testpmd
     if f"Port {PORT} is attached" not in testpmd.command(f"port attach {stack.vdev(PORT)}", 30):
         return False
@@ -63,14 +63,14 @@ def live(stack: Stack) -> bool:
 
 
 def left(stack: Stack) -> dict[str, object]:
-    """What a life must not leave."""
+    """What a life cycle must not leave behind."""
     return {**left_behind(stack, PORT), "mbufs": stack.testpmd.mbufs_in_use()}
 
 
 @pytest.fixture(scope="module")
 def stack(datapath: str, open_stack: OpenStack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """Another port is there all the time."""
-    # Of an object that the kernel does not destroy, these two keep what they have allocated for it.
+    """A stack in which another port exists all the time."""
+    # If the kernel fails to destroy an object, these two keep their allocations for it.
     not_ours = leaks_ignored(tmp_path_factory.mktemp("leaks"), "libmlx5.so", "libibverbs.so")
     with open_stack(2, datapath=datapath, attach=1, testpmd_args=["--rxq=2", "--txq=2"],
                     env=not_ours) as stack:
@@ -84,7 +84,7 @@ def stack(datapath: str, open_stack: OpenStack, tmp_path_factory: pytest.TempPat
                      for error in ("ENOMEM", "EIO", "EPERM"))])
 def test_every_command_fails_in_turn(stack: Stack, error: str, stride: int,
                                      tell_faults: TellFaults) -> None:
-    """`stride`: of so many commands, one."""
+    """`stride`: every `stride`-th command fails."""
     assert live(stack)
     clean = left(stack)
     nth = 0
@@ -99,6 +99,6 @@ def test_every_command_fails_in_turn(stack: Stack, error: str, stride: int,
     assert good, "no command failed"
     assert nth > 150, "a life has more commands"
     tell_faults("command", nth // stride)
-    stack.testpmd.start("io", lossless=True)  # the other port is as it was
+    stack.testpmd.start("io", lossless=True)  # the other port is unaffected
     stack.wires[0].transfer(numbered(100), to=stack.wires[0])
     stack.testpmd.stop()

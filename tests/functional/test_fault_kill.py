@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""softhca, or the program under it, is killed at random moments of its life, in mid-traffic or before it
-has begun: the other ends as well, nothing is left behind, and the next start is clean."""
+"""softhca, or the program under it, is killed at random moments, during traffic or before it has begun: the
+other one ends as well, nothing is left behind, and the next start is clean."""
 
 import os
 import random
@@ -19,18 +19,18 @@ from rig.program import wait_for_end
 from rig.reliability import TellFaults
 from rig.stack import Build, SoftHca, Stack
 
-LIFE_S = 1.0  # of whom is killed at the latest; some start within a third of it
+LIFE_S = 1.0  # upper limit before the kill; some start within a third of it
 TESTPMD = ["dpdk-testpmd", "--no-huge", "-m", "64", "--no-shconf", "--no-telemetry", "--no-pci",
            "-d", DRIVER, "--vdev", "net_rawqp0,device=mlx5_0,datapath={}", "--", "-i", "--no-mlockall",
            "--total-num-mbufs=2048", "--auto-start"]
 
 
 def kill(hca: SoftHca, moments: random.Random) -> None:
-    """At some moment, with packets on the wire as soon as there is one."""
+    """Kills at a random moment, with packets on the wire as soon as there is one."""
     end = time.monotonic() + moments.uniform(0, LIFE_S)
     frames = cycle(numbered(64))
     while time.monotonic() < end:
-        with suppress(AssertionError):  # nobody has connected yet
+        with suppress(AssertionError):  # not connected yet
             hca.wires[0].connected(timeout=max(0, end - time.monotonic()))
             if not hca.wires[0].try_send(next(frames)):
                 hca.wires[0].wait_for_room(max(0, end - time.monotonic()))
@@ -57,7 +57,7 @@ def test_killed_at_any_moment(build: Build, datapath: str, new_folder: Callable[
         finally:
             hca.close()
     for left in (folder / "run").iterdir():
-        os.utime(left, (0, 0))  # one that was not locked yet is taken for dead after a minute only
+        os.utime(left, (0, 0))  # one that is not locked yet is treated as dead only after a minute
     stack = Stack(build, folder, lossless(1), datapath=datapath)
     try:
         stack.testpmd.start("io", lossless=True)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What goes wrong while packets are under way: afterwards, all that were sent have arrived or are
-counted as dropped, and traffic goes on."""
+"""Faults while packets are in flight: afterwards, all packets sent have arrived or are counted as dropped,
+and traffic continues."""
 
 import threading
 import time
@@ -25,7 +25,7 @@ FRAME = next(numbered(1))[:14]  # to port 0
 
 @pytest.fixture(scope="module", params=["pause", "drop"])
 def stack(request: pytest.FixtureRequest, datapath: str, open_stack: OpenStack) -> Iterator[Stack]:
-    """An empty ring holds the wire, or drops what comes."""
+    """An empty ring pauses the wire, or drops packets."""
     ports = [PortSpec(options={"pause": "on"} if request.param == "pause" else {}) for _ in range(2)]
     with open_stack(ports, datapath=datapath, testpmd_args=["--rxq=2", "--txq=2"]) as stack:
         stack.testpmd.start("io", lossless=True)
@@ -34,21 +34,21 @@ def stack(request: pytest.FixtureRequest, datapath: str, open_stack: OpenStack) 
 
 @dataclass
 class Load:
-    """What a thread sends to port 0, from which it is forwarded to port 1, and what became of it."""
+    """Packets that a thread sends to port 0, from which they are forwarded to port 1, and their fate."""
 
     stack: Stack
     sent: int = 0
     arrived: int = 0
 
     def drops(self) -> int:
-        """All that devices and testpmd count."""
+        """All drops counted by devices and testpmd."""
         counted = sum(value for port in range(2) for name, value in self.stack.counters(port).items()
                       if name.startswith("drop_"))
         forwarded = self.stack.testpmd.forward_stats()
         return counted + sum(port.tx_dropped for port in forwarded.values())
 
     def drain(self) -> None:
-        """Until a marker passes; those sent before may be dropped, as other packets."""
+        """Sends markers until one passes; like other packets, earlier ones may be dropped."""
         one, other = self.stack.wires
         for number in range(20):
             one.send(marker(number))
@@ -62,7 +62,7 @@ class Load:
 
 @contextmanager
 def load(stack: Stack) -> Iterator[Load]:
-    """Packets are under way; at the end all are accounted for."""
+    """Packets are in flight; at the end all are accounted for."""
     one, other = stack.wires
     other.drain()
     under_way = Load(stack)
@@ -92,12 +92,12 @@ def load(stack: Stack) -> Iterator[Load]:
 
 @pytest.mark.parametrize("times", [10, pytest.param(100, marks=pytest.mark.thorough)])
 def test_a_link_that_flaps(stack: Stack, times: int, tell_faults: TellFaults) -> None:
-    """Of the port that receives, of the one that sends, in turns."""
+    """The link of the receiving and of the sending port, alternately."""
     with load(stack):
         for number in range(times):
             port, before = number % 2, stack.counters(number % 2)["drop_link_down"]
             stack.set_link(port, False)
-            if number < 2:  # packets meet it at least once, however slow the machine
+            if number < 2:  # packets hit it at least once, however slow the machine
                 stack.wait_counter(port, "drop_link_down", before + 1)
             stack.set_link(port, True)
     tell_faults("link", times)
@@ -105,7 +105,7 @@ def test_a_link_that_flaps(stack: Stack, times: int, tell_faults: TellFaults) ->
 
 @pytest.mark.parametrize("times", [5, pytest.param(50, marks=pytest.mark.thorough)])
 def test_a_device_that_stands_still(stack: Stack, times: int, tell_faults: TellFaults) -> None:
-    """Now this one, now that, for a moment or as long as it takes to fill all rings."""
+    """Either device, for a moment or for as long as it takes to fill all rings."""
     with load(stack) as under_way:
         for number in range(times):
             stack.break_queue(number % 2, f"stall:{(5, 200)[number % 4 == 3]}")
@@ -114,8 +114,8 @@ def test_a_device_that_stands_still(stack: Stack, times: int, tell_faults: TellF
 
 
 def test_a_second_in_which_nothing_drains(stack: Stack, tell_faults: TellFaults) -> None:
-    """The far end takes nothing: the Tx ring fills, then the Rx rings, then the wire holds or the
-    device drops."""
+    """The far end accepts nothing: the Tx ring fills, then the Rx rings, then the wire pauses or the device
+    drops."""
     with load(stack):
         stack.wires[1].hold(True)
         time.sleep(1)

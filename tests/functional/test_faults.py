@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What goes wrong at a device, end to end: commands that fail, error completions, broken queues.
+"""Device faults, end to end: commands that fail, error completions, broken queues.
 
-softhca makes the faults (`--port fault=…`, `softhca fault`); the driver sees what a kernel and a NIC
-would show it. Commands that fail with an errno are the uverbs front's; those of firmware, which a kernel
+softhca injects the faults (`--port fault=…`, `softhca fault`); the driver sees what a kernel and a NIC
+would present. Commands that fail with an errno are the uverbs front's; those of firmware, which a kernel
 turns into errnos, are in tests/kernel/test_failures.py.
 """
 
@@ -20,7 +20,7 @@ from functional.conftest import OpenStack, StartStack
 
 
 class Shared:
-    """A stack for many tests: the next one gets another when a test has left it broken."""
+    """A stack for many tests, replaced when a test has left it broken."""
 
     def __init__(self, open_one: Callable[[], ContextManager[Stack]]) -> None:
         self._open_one = open_one
@@ -65,9 +65,9 @@ def forward(stack: Stack) -> None:
     stack.wires[1].transfer(numbered(200, 1000), to=stack.wires[0])
 
 
-# -- no device for us ------------------------------------------------------------------------------
+# -- no usable device ------------------------------------------------------------------------------
 
-# What fails, and what the driver's one line says about it.
+# What fails, and the driver's one line about it.
 REFUSALS = {
     "open:EACCES": r"mlx5_2.*no permission for /dev/infiniband/uverbs2.*root.*group",
     "get_context:ENOMEM": r"mlx5_2.*RLIMIT_MEMLOCK",
@@ -77,14 +77,14 @@ REFUSALS = {
 
 
 def objects(stack: Stack, port: int) -> dict[str, int]:
-    """A device that its program has not opened has none."""
+    """The objects of a port's device; none if its program has not opened it."""
     counted: dict[str, int] = stack.stat().get(stack.device_name(port), {}).get("objects", {})
     return counted
 
 
 @pytest.mark.parametrize("fault", REFUSALS)
 def test_a_device_that_cannot_be_used(stack: Stack, fault: str) -> None:
-    """One clear error, twice; nothing is left; without the fault the device works."""
+    """One clear error, twice; nothing is left behind; without the fault the device works."""
     stack.inject(2, fault)
     tries = 1 if fault.startswith("open") else 2  # libibverbs waits 5 s for a device node
     for _ in range(tries):
@@ -97,7 +97,7 @@ def test_a_device_that_cannot_be_used(stack: Stack, fault: str) -> None:
     assert set(objects(stack, 2).values()) == {0}
 
 
-# Commands of a port's set-up and start, in their order. A queue's failure names the queue.
+# Commands of a port's setup and start, in order. A queue's failure names the queue.
 LATER = {
     "create_cq:ENOMEM": r"queue 0.*",
     "create_wq:ENOMEM": r"Rx queue 0",
@@ -113,7 +113,7 @@ LATER = {
 
 @pytest.mark.parametrize("fault", LATER)
 def test_a_port_that_cannot_start(stack: Stack, fault: str) -> None:
-    """The start fails with the reason; the port starts when the cause is gone."""
+    """The start fails with the reason; the port starts once the cause is gone."""
     with stack.plugged(2):
         stack.inject(2, fault)
         answer = stack.testpmd.command("port start 2", 30)
@@ -125,13 +125,13 @@ def test_a_port_that_cannot_start(stack: Stack, fault: str) -> None:
 
 
 def test_a_reset_that_fails(stack: Stack) -> None:
-    """The device cannot be opened again: the port can be closed then, and plugged in anew."""
+    """The device cannot be reopened: the port can then be closed and plugged in again."""
     with stack.plugged(2):
         stack.inject(2, "alloc_pd:ENOMEM")
         refusal = stack.testpmd.command("port reset 2", timeout=30)
         assert re.search("cannot be reset, close it: .*protection domain", refusal), refusal
         assert "Failed to reset port 2" in refusal
-        stack.testpmd.command("show port stats 2")  # is refused, no more
+        stack.testpmd.command("show port stats 2")  # is merely refused
         stack.inject(2, "none")
     assert set(objects(stack, 2).values()) == {0}
     with stack.plugged(2):
@@ -142,13 +142,13 @@ def test_a_reset_that_fails(stack: Stack) -> None:
 
 
 def losses(stack: Stack, port: int, counter: str) -> Callable[[], int]:
-    """How much a counter of a port has grown since this call."""
+    """Returns a function for the growth of a port's counter since this call."""
     before = getattr(stack.testpmd.stats(port), counter)
     return lambda: getattr(stack.testpmd.stats(port), counter) - before
 
 
 def queue_of(stack: Stack, port: int, kind: str) -> int:
-    """The number of the queue that frames of one flow take: what is sent there now moves it."""
+    """The number of the queue that frames of one flow use: frames sent now advance it."""
     def packets() -> dict[int, int]:
         return {queue["number"]: queue["packets"] for queue in stack.stat()[stack.device_name(port)][kind]}
 
@@ -160,8 +160,8 @@ def queue_of(stack: Stack, port: int, kind: str) -> int:
 
 
 def wait_ready(stack: Stack, port: int, kind: str, number: int) -> None:
-    """Waits until the queue takes packets again. Devices have no event for that. A send queue is
-    ready again with the next packet that is sent on it."""
+    """Waits until the queue accepts packets again. Devices have no event for that. A send queue recovers
+    with the next packet that is sent on it."""
     if kind == "sqs":
         return
     deadline = time.monotonic() + 10
@@ -173,7 +173,7 @@ def wait_ready(stack: Stack, port: int, kind: str, number: int) -> None:
 
 
 def others(stack: Stack, port: int, number: int) -> list[dict[str, Any]]:
-    """All queues of a port but one, with all that the device says about them."""
+    """All queues of a port but one, with everything that the device reports about them."""
     device = stack.stat()[stack.device_name(port)]
     return [queue for queue in device["sqs"] + device["rqs"] if queue["number"] != number]
 
@@ -213,7 +213,7 @@ def test_a_receive_that_fails(stack: Stack, syndrome: str, tell_faults: TellFaul
     stack.wait_counter(0, "drop_rx_error", refused + 1)
     wait_ready(stack, 0, "rqs", number)
     stack.wires[0].transfer(numbered(300), to=stack.wires[1])
-    assert errors() == (syndrome != "flushed")  # which says that the WQE got no packet
+    assert errors() == (syndrome != "flushed")  # which means that the WQE received no packet
     assert others(stack, 0, number) == before
     tell_faults("rx-error", 1)
 
@@ -224,18 +224,18 @@ def error_cqes(stack: Stack, number: int) -> int:
     return count
 
 
-# Of receive queues not in the guest, whose kernel never destroys one that reported it: "A kernel of
+# Receive queues not in the guest, whose kernel never destroys one that reported it: "A kernel of
 # its own" in doc/softhca.md.
 @pytest.mark.guest(when=lambda params: params["kind"] == "sqs")
 @pytest.mark.parametrize("kind, port", [("sqs", 1), ("rqs", 0)])
 def test_a_queue_that_breaks(stack: Stack, kind: str, port: int, tell_faults: TellFaults) -> None:
-    """The NIC reports it by an event, and the queue's WQEs come back flushed: it recovers."""
+    """The NIC reports it by an event, and the queue's WQEs are flushed: the queue recovers."""
     number = queue_of(stack, port, kind)
     before = others(stack, port, number)
     position = stack.testpmd.mark_output()
     stack.break_queue(port, f"fatal:{number}")
     stack.program.wait_for(f"net_rawqp{port}: event of mlx5_{port}: .*(?i:fatal|catastrophic)", position)
-    if kind == "sqs":  # the next packet comes back flushed
+    if kind == "sqs":  # the next packet is flushed
         lost = losses(stack, 1, "tx_errors")
         completed = error_cqes(stack, number)
         stack.wires[0].send(opaque(100, seed=1))
@@ -270,13 +270,13 @@ def test_many_errors_leak_nothing(stack: Stack, tell_faults: TellFaults) -> None
 
 
 def set_up_again(stack: Stack, port: int, side: str) -> None:
-    """Queue 0 of a stopped port."""
+    """Sets up queue 0 of a stopped port again."""
     stack.testpmd.silent(f"port config {port} {side}q 0 ring_size 256", f"port {port} {side}q 0 setup")
 
 
 def asks_for_completions(stack: Stack, port: int) -> bool:
-    """mlx5 rings ask for one now and then, and for that of the last packets when somebody wants to know the
-    status of the newest descriptor. False: none is missing."""
+    """Makes mlx5 rings request a completion for the last packets, which they otherwise do only occasionally, by
+    reading the status of the newest descriptor. False: none is missing."""
     newest = 1023, 255  # as testpmd sets rings up, and as set_up_again() does
     return any("FULL" in stack.testpmd.command(f"show port {port} txq 0 desc {number} status")
                for number in newest)
@@ -288,17 +288,17 @@ def await_completions(stack: Stack, port: int) -> None:
         assert time.monotonic() < deadline
 
 
-# Of receive queues not in the guest, as above: the RQ breaks with its CQ.
+# Receive queues not in the guest, as above: the RQ breaks with its CQ.
 @pytest.mark.guest(when=lambda params: params["kind"] == "sqs")
 @pytest.mark.parametrize("kind, port", [("sqs", 1), ("rqs", 0)])
 @pytest.mark.parametrize("fault", ["fatal", "overrun"])
 def test_a_cq_that_breaks(stack: Stack, fault: str, kind: str, port: int, tell_faults: TellFaults) -> None:
-    """By itself, or as a completion overruns it. Its queue is lost, and nothing else: the driver says
-    so and what helps, and does not start the queue before that. All packets are accounted for."""
+    """By itself, or because a completion overruns it. Only its queue is lost: the driver reports it with the
+    remedy, and does not start the queue before that. All packets are accounted for."""
     testpmd, side = stack.testpmd, kind[0].replace("s", "t") + "x"
     number = queue_of(stack, port, kind)
     if kind == "sqs":
-        await_completions(stack, port)  # of what was sent before
+        await_completions(stack, port)  # of packets sent before
     (cq,) = [q["cq"] for q in stack.stat()[stack.device_name(port)][kind] if q["number"] == number]
     untouched, before = others(stack, port, number), stack.counters(port)
     received, sent = losses(stack, 0, "rx_packets"), losses(stack, 1, "tx_packets")
@@ -309,8 +309,8 @@ def test_a_cq_that_breaks(stack: Stack, fault: str, kind: str, port: int, tell_f
     frames = list(numbered(11, 100))
     stack.wires[0].send(frames[0])
     if kind == "sqs":
-        assert stack.wires[1].receive() == frames[0]  # no more than its completion is lost
-        asks_for_completions(stack, port)  # what fills the CQ
+        assert stack.wires[1].receive() == frames[0]  # only its completion is lost
+        asks_for_completions(stack, port)  # fills the CQ
     lost = (f"net_rawqp{port}: a CQ of {stack.device_name(port)} failed, and {side.title()} queue 0 is lost"
             ".*set this queue up again")
     stack.program.wait_for(lost, position)
@@ -323,7 +323,7 @@ def test_a_cq_that_breaks(stack: Stack, fault: str, kind: str, port: int, tell_f
         while received() < 11:
             assert time.monotonic() < deadline
     assert others(stack, port, number) == untouched
-    stack.wires[1].transfer(numbered(300), to=stack.wires[0])  # the other way
+    stack.wires[1].transfer(numbered(300), to=stack.wires[0])  # in the other direction
 
     testpmd.stop()
     testpmd.stop_port(port)
@@ -339,9 +339,9 @@ def test_a_cq_that_breaks(stack: Stack, fault: str, kind: str, port: int, tell_f
     tell_faults("cq-error" if fault == "fatal" else "cq-overrun", 1)
 
 
-# In the guest the kernel's part of it counts, too: tests/kernel/test_faults.py.
+# The kernel's part in the guest is tested in tests/kernel/test_faults.py.
 def test_a_device_that_dies(start_stack: StartStack, datapath: str, tell_faults: TellFaults) -> None:
-    """testpmd is told of the removal, and takes the port away; the other port lives."""
+    """testpmd is notified of the removal, and removes the port; the other port keeps working."""
     stack = start_stack(2, datapath=datapath)
     testpmd = stack.testpmd
     position = testpmd.mark_output()

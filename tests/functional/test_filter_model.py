@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Addresses, groups, VLANs and modes of a port in any order and together, against a model."""
+"""Addresses, groups, VLANs and modes of a port in any order and combination, against a model."""
 
 import random
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ TAGS = [None, *VLANS, 101]
 
 @dataclass
 class Model:
-    """What a port accepts, in the words of the ethdev API."""
+    """What a port accepts, in terms of the ethdev API."""
 
     promiscuous: bool = False
     all_multicast: bool = False
@@ -61,7 +61,7 @@ def check(stack: Stack, model: Model) -> None:
 
 
 def toggle(members: set, member: object) -> str:
-    """The word for what was done."""
+    """Adds or removes a member; returns the word for it."""
     if member in members:
         members.remove(member)
         return "remove"
@@ -117,7 +117,7 @@ def test_any_order_and_together(stack: Stack, seed: int, steps: int) -> None:
     for _ in range(steps):
         change(stack, model, dice)
         check(stack, model)
-    # Back to the beginning, for the tests that follow.
+    # Back to the initial state, for the following tests.
     if not model.vlan_filter:
         stack.testpmd.silent("vlan set filter on 0")
     stack.testpmd.silent(*(f"rx_vlan rm {vlan} 0" for vlan in model.vlans))
@@ -128,10 +128,10 @@ def test_any_order_and_together(stack: Stack, seed: int, steps: int) -> None:
 
 
 def test_a_full_table_of_addresses(stack: Stack) -> None:
-    """All of it is accepted, and one more is refused with the rest as it was."""
+    """All of it is accepted, and one more is refused without affecting the rest."""
     testpmd = stack.testpmd
     most = int(testpmd.info(0)["Maximum number of MAC addresses"])
-    macs = [f"02:00:00:01:{n // 256:02x}:{n % 256:02x}" for n in range(most - 1)]  # beside its own
+    macs = [f"02:00:00:01:{n // 256:02x}:{n % 256:02x}" for n in range(most - 1)]  # in addition to its own
     testpmd.silent(*(f"mac_addr add 0 {mac}" for mac in macs))
     with pytest.raises(CommandRefused):
         testpmd.silent("mac_addr add 0 02:00:00:02:00:00")

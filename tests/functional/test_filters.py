@@ -20,7 +20,7 @@ OTHER_GROUP = "01:00:5e:00:00:06"
 
 @pytest.fixture(autouse=True)
 def selective(stack: Stack) -> Iterator[None]:
-    """Port 0 in its normal mode: what is for us, and broadcast. Port 1 only sends."""
+    """Port 0 in normal mode: frames for its address, and broadcast. Port 1 only sends."""
     testpmd = stack.testpmd
     testpmd.silent("set promisc 0 off")
     testpmd.silent("set allmulti 0 off")
@@ -30,7 +30,7 @@ def selective(stack: Stack) -> Iterator[None]:
 
 
 def passes(stack: Stack, *destinations: str) -> list[str]:
-    """Sends one frame to each address; returns those that came through. Broadcast always does."""
+    """Sends one frame to each address; returns those that were received. Broadcast always is."""
     frames = {padded(opaque(80, seed=n, destination=mac)): mac
               for n, mac in enumerate(destinations)}
     stack.wires[0].send_all([*frames, marker()])
@@ -120,7 +120,7 @@ def test_filters_survive_stop_and_start(stack: Stack) -> None:
 
 
 def test_traffic_is_not_interrupted_by_changes(stack: Stack) -> None:
-    """Frames for our address keep passing while other filters come and go."""
+    """Frames for our address keep passing while other filters are added and removed."""
     sent = 0
     for number in range(10):
         mac = f"02:00:00:00:01:{number:02x}"

@@ -78,7 +78,7 @@ def test_drop_is_counted(stack: Stack, receive: Receive) -> None:
 def test_mark(stack: Stack, receive: Receive) -> None:
     stack.testpmd.create_flow(0, "ingress pattern eth / ipv4 / udp dst is 7 / end"
                                  " actions mark id 0xabcd / queue index 1 / end")
-    receive([udp4(dport=8)])  # by a burst that may have begun before the port's first rule with a mark
+    receive([udp4(dport=8)])  # for a burst that may have begun before the port's first rule with a mark
     marked, plain = receive([udp4(dport=7), udp4(dport=8)])
     assert (marked.mark, marked.queue) == (0xABCD, 1)
     assert plain.mark is None
@@ -92,7 +92,7 @@ def test_rss_to_some_queues(stack: Stack, receive: Receive) -> None:
 
 
 def test_priorities(stack: Stack, receive: Receive) -> None:
-    """0 comes first, whatever the order of creation."""
+    """0 takes precedence, whatever the order of creation."""
     stack.testpmd.create_flow(
         0, "priority 1 ingress pattern eth / ipv4 / udp / end actions queue index 1 / end")
     stack.testpmd.create_flow(

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""rte_flow actions that change packets: what port 0 receives, changed, leaves port 1; and what port 1
-sends, by egress rules. A packet that differs from the pattern in one bit stays as it is."""
+"""rte_flow actions that change packets: those received on port 0 leave port 1 changed; and those sent by
+port 1 are changed by egress rules. A packet that differs from the pattern in one bit is unchanged."""
 
 from typing import Iterator
 
@@ -58,7 +58,7 @@ def tagged(vlan: int) -> Packet:
 UDP4, TCP6, VLAN = "eth / ipv4 / udp dst is 53", "eth / ipv6 / tcp dst is 80", "eth / vlan vid is 5 / ipv4"
 PAIR = "02:11:22:33:44:55"
 
-# Actions, pattern, a packet and what becomes of it.
+# Actions, pattern, a packet and the result.
 CHANGES: dict[str, tuple[str, Packet, Packet]] = {
     "set_mac_src mac_addr " + PAIR: (
         UDP4, udp4(), ether(source=PAIR) / udp4().payload),
@@ -122,7 +122,7 @@ CHANGES: dict[str, tuple[str, Packet, Packet]] = {
 
 @pytest.mark.parametrize("direction", ["ingress", "egress"])
 def test_fields_change(stack: Stack, direction: str) -> None:
-    """The rules come one at a time, for each would change what the next one looks for."""
+    """The rules are installed one at a time, as each would change what the next one matches."""
     port, fate = (0, " / queue index 0") if direction == "ingress" else (1, "")
     for actions, (pattern, frame, changed) in CHANGES.items():
         rule = stack.testpmd.create_flow(
@@ -157,7 +157,7 @@ def test_a_tunnel_comes_off(stack: Stack) -> None:
 
 @pytest.mark.parametrize("inner, left", [("ipv4", udp4()), ("ipv6", tcp6())])
 def test_a_tunnel_of_ip_comes_off(stack: Stack, inner: str, left: Packet) -> None:
-    """And an Ethernet header goes on."""
+    """And an Ethernet header is pushed."""
     stack.testpmd.silent("set raw_decap 0 eth / ipv4 / gre / end_set",
                          f"set raw_encap 0 eth src is {OUTER.src} dst is {OUTER.dst} type is {left.type} / end_set")
     stack.testpmd.create_flow(0, f"ingress pattern eth / ipv4 / gre / {inner} / end"
@@ -243,7 +243,7 @@ def test_drop_on_the_way_out(stack: Stack) -> None:
      "action vxlan_decap: the tunnel of the pattern is another one: use raw_decap"),
     ("ingress pattern eth / ipv4 / gre / ipv4 / end actions raw_decap index 0 / queue index 0 / end",
      "action raw_decap: what the tunnel carries has no Ethernet header, and needs one: add raw_encap"),
-    # In this order the changes would be of the tunnel's own headers.
+    # In this order the changes would apply to the tunnel's own headers.
     ("ingress pattern eth / ipv4 / udp / vxlan / eth / ipv4 / end actions set_ttl ttl_value 3 / vxlan_decap"
      " / queue index 0 / end",
      "action vxlan_decap: the device takes a tunnel off before it changes or copies fields"),

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""DPDK's dpdk-test-flow-perf inserts and deletes rules of all items and actions that the driver's guide
-names and that it knows; 100,000 of them at a cost that does not depend on their number."""
+"""DPDK's dpdk-test-flow-perf inserts and deletes rules with all items and actions that it has in common with
+the driver's guide; 100,000 of them at a cost that does not depend on their number."""
 
 import re
 import subprocess
@@ -19,8 +19,8 @@ FlowPerf = Callable[..., str]
 
 @pytest.fixture
 def flow_perf(start_softhca: StartSoftHca) -> FlowPerf:
-    """flow_perf(options, rules=…, devargs=…, deletes=…): inserts rules and deletes them; returns what it
-    says."""
+    """flow_perf(options, rules=…, devargs=…, deletes=…): inserts rules and deletes them; returns its
+    output."""
 
     def run(options: Sequence[str], rules: int = 64, devargs: str = "", deletes: bool = True) -> str:
         eal = ["--lcores", "0,1", "--no-huge", "-m", "512", "--no-shconf", "--no-telemetry",
@@ -72,7 +72,7 @@ def test_rules_go_in_and_out(flow_perf: FlowPerf, rules: str) -> None:
 
 
 METERED = "--ingress --ether --ipv4 --meter --policy-mtr=::drop --queue"
-NOT_OFFERED = {"port-id", "hairpin-queue", "hairpin-rss"}  # those of a switch, and of hairpin queues
+NOT_OFFERED = {"port-id", "hairpin-queue", "hairpin-rss"}  # for a switch, and for hairpin queues
 
 
 def test_no_item_and_no_action_is_left_out() -> None:
@@ -86,14 +86,14 @@ def test_no_item_and_no_action_is_left_out() -> None:
 
 @pytest.mark.parametrize("options", ["", "--packet-mode --meter-profile=1000,100,0"])
 def test_metered_rules_go_in(flow_perf: FlowPerf, options: str) -> None:
-    """It would delete the policy before the meters that use it, and once more at its end."""
+    """Without deletes: the program would delete the policy before the meters that use it, and again at its end."""
     assert "Meter create" in flow_perf([*METERED.split(), *options.split()], deletes=False)
 
 
 @pytest.mark.unsanitized
 @pytest.mark.parametrize("engine", ["verbs", "mlx5"])
 def test_the_last_of_100000_rules_costs_what_the_first_did(flow_perf: FlowPerf, engine: str) -> None:
-    """What grows with the number would be some twenty times; the machine may be busy."""
+    """A cost that grows with the number would be some twenty times higher; the margin is for a busy machine."""
     shown = flow_perf(["--ingress", "--ether", "--ipv4", "--queue", "--dump-iterations"], 100_000,
                       f",flow_engine={engine}")
     batches = [float(text) for text in re.findall(r"batch #\d+: 10000 rules in ([\d.]+) sec", shown)]

@@ -24,7 +24,7 @@ LONGEST = MTU + 18  # a VLAN tag fits on top of the MTU
 
 @pytest.fixture(scope="module")
 def stack(datapath: str, open_stack: OpenStack) -> Iterator[Stack]:
-    """`pause`: a ring that is empty for a moment holds the wire, so nothing may be lost."""
+    """`pause`: a ring that is briefly empty pauses the wire, so nothing may be lost."""
     with open_stack(2, datapath=datapath) as stack:
         stack.testpmd.start("io", lossless=True)
         yield stack
@@ -89,7 +89,7 @@ def test_both_ways_at_once(stack: Stack) -> None:
 @pytest.mark.guest(when=lambda params: params["seed"] == 0)
 @pytest.mark.parametrize("seed", range(3))
 def test_garbage_passes_unchanged(stack: Stack, seed: int) -> None:
-    """Random bytes of random length after a plausible start, so that parsers go deep."""
+    """Random bytes of random length after a plausible start, so that parsers get far."""
     source = random.Random(seed)
     starts = [b"", bytes(ether()), bytes(udp4())[:34], bytes(tcp6())[:54], bytes(udp4())[:14],
               bytes(ether() / Dot1Q() / ipv6())[:18]]
@@ -169,7 +169,7 @@ def test_link_is_reported(stack: Stack) -> None:
 
 @pytest.mark.guest(False)  # the speed of a guest's ports is fixed
 def test_supported_speeds(start_stack: StartStack) -> None:
-    """What the device can do, also while the link is down and before the port was started."""
+    """The device's capabilities, even while the link is down and before the port was started."""
     nobody = PortSpec(wire="link:nobody", options={"speed": "25000"})
     stack = start_stack([nobody], testpmd_args=["--disable-device-start"])
     assert stack.testpmd.info(0)["Link status"] == "down"
@@ -178,7 +178,7 @@ def test_supported_speeds(start_stack: StartStack) -> None:
 
 
 def test_link_down_and_up(stack: Stack) -> None:
-    """The event arrives by itself; nothing passes a dead link; traffic goes on afterwards."""
+    """The event arrives unprompted; nothing passes a dead link; traffic continues afterwards."""
     testpmd = stack.testpmd
     before = stack.counters(0)["drop_link_down"]
     position = testpmd.mark_output()
@@ -197,7 +197,7 @@ def test_link_down_and_up(stack: Stack) -> None:
 
 
 def test_busy_wire_loses_nothing(stack: Stack) -> None:
-    """The far end stops reading: frames wait in rings, and what testpmd drops it counts."""
+    """The far end stops reading: frames wait in rings, and testpmd counts those it drops."""
     testpmd = stack.testpmd
     testpmd.stop()
     testpmd.command("clear fwd stats all")
@@ -214,7 +214,7 @@ def test_busy_wire_loses_nothing(stack: Stack) -> None:
     while padded(marker(4)) not in arrived[-1:]:
         try:
             arrived.append(stack.wires[1].receive(timeout=0.25))
-        except AssertionError:  # all is out; testpmd may have dropped markers, too
+        except AssertionError:  # everything has been sent; testpmd may have dropped markers, too
             assert markers < 100, "nothing passes any more"
             stack.wires[0].send(marker(4))
             markers += 1
