@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What `softhca vm` makes of a distribution's kernel package, without booting it."""
+"""How `softhca vm` prepares a distribution's kernel package, without booting it."""
 from __future__ import annotations
 
 import gzip
@@ -19,7 +19,7 @@ CONTENT = b"what is in a module"
 
 
 def package(folder: Path, wanted: Sequence[str], modules: str, suffix: str) -> Path:
-    """A kernel package whose modules are in `modules`, compressed as `suffix` says."""
+    """A kernel package whose modules are in `modules`, compressed according to `suffix`."""
     tree = folder / "package"
     files = {"DEBIAN/control": b"Package: linux-image-test\nVersion: 1\nArchitecture: all\n"
                                b"Maintainer: nobody <nobody@localhost>\nDescription: test\n",
@@ -57,7 +57,7 @@ def test_modules_of_a_package_reach_the_guest(
     unpacked = kernel._unpack(deb, tmp_path / "scratch", tmp_path / "kernels")
     assert unpacked.release == RELEASE and unpacked.image.read_bytes() == b"kernel"
     assert not list(unpacked.root.glob("**/left-out*"))
-    # As depmod, which wants real modules, would have written it.
+    # As depmod, which needs real modules, would write it.
     (unpacked.modules / "modules.dep").write_text(
         "".join(f"kernel/fs/{name}.ko{suffix}:\n" for name in initramfs.MODULES))
     archive = gzip.decompress(initramfs.provide(tmp_path, unpacked).read_bytes())

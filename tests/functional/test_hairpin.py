@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Hairpin queues of DPDK's own net_mlx5: what rules lead there goes out again by the device alone, while
-testpmd receives on queues beside them. Without `explicit`, net_mlx5 makes rules in groups for what these
-queues send, which takes software steering: not in the guest."""
+"""Hairpin queues of DPDK's own net_mlx5: the device alone sends the packets steered there, while testpmd
+receives on other queues. Without `explicit`, net_mlx5 makes rules in groups for packets sent by these queues,
+which takes software steering: not in the guest."""
 
 from pathlib import Path
 from typing import Any, Iterator
@@ -19,7 +19,7 @@ from functional.test_softhca_look import looking
 from functional.test_stock_flow import DATA, NEW_MAC, TUNNEL, in_tunnel, udp
 
 NORMAL, HAIRPINS = 2, 2  # queues; those of testpmd come first
-EXPLICIT = 0x10  # of --hairpin-mode: rules for what is sent are the application's affair
+EXPLICIT = 0x10  # of --hairpin-mode: rules for sent packets are left to the application
 MODES = {"implicit": 0, "explicit": EXPLICIT}
 
 
@@ -39,7 +39,7 @@ explicit_in_guest = pytest.mark.guest(when=lambda parameters: parameters.get("st
 
 @pytest.fixture
 def receiving(stack: Stack) -> Iterator[Stack]:
-    """testpmd takes what comes to its own queues. No rule is left at the end."""
+    """testpmd receives on its own queues. No rule is left at the end."""
     stack.testpmd.start("rxonly")
     yield stack
     stack.testpmd.stop()
@@ -47,14 +47,14 @@ def receiving(stack: Stack) -> Iterator[Stack]:
 
 
 def hairpins(stack: Stack, kind: str, port: int = 0) -> list[dict[str, Any]]:
-    """Those of "rqs" or "sqs", in the order of their creation."""
+    """The hairpin queues of "rqs" or "sqs", in the order of their creation."""
     listed = stack.stat()[device_name(port)][kind]
     found = [queue for queue in listed if "hairpin_peer" in queue]
     return sorted(found, key=lambda queue: int(queue["number"]))
 
 
 def lead(stack: Stack, pattern: str, queue: int = NORMAL, changes: str = "", port: int = 0) -> int:
-    """What the pattern matches goes to a queue, the first hairpin if nothing else is said."""
+    """Steers packets that match to a queue, by default the first hairpin queue."""
     return stack.testpmd.create_flow(
         port, f"ingress pattern {pattern} / end actions {changes} queue index {queue} / end")
 
@@ -78,13 +78,13 @@ def test_frames_go_out_as_they_came(receiving: Stack) -> None:
     for pattern in UDP_10, "eth / vlan / ipv4 / udp dst is 10", "eth / ipv6 / tcp":
         lead(receiving, pattern)
     bad = bytearray(bytes(udp()))
-    bad[-1] ^= 1  # a wrong checksum stays what it is
+    bad[-1] ^= 1  # a wrong checksum is kept
     frames: list[Packet | bytes] = [
         udp(), ether() / Dot1Q(vlan=5, prio=3) / ipv4() / UDP(dport=10) / DATA, bytes(bad),
         ether() / ipv6() / TCP(dport=7) / Raw(bytes(1300)), udp(ttl=1)]
     wire.transfer(frames * 20, to=wire)
     position = testpmd.mark_output()
-    wire.send(udp4(dport=11))  # beside them, testpmd has its own
+    wire.send(udp4(dport=11))  # testpmd's own queues work alongside them
     assert testpmd.received(position, 1)[0].queue < NORMAL
     assert not wire.drain()
 
@@ -96,7 +96,7 @@ def test_rss_spreads_over_hairpins(receiving: Stack) -> None:
            f" queues {NORMAL} {NORMAL + 1} end / end")
     frames = [bytes(udp4(sport=port, payload=bytes(40))) for port in range(1, 101)]
     receiving.wires[0].send_all(frames)
-    # Each of the queues has an order of its own.
+    # Order is preserved per queue only.
     assert sorted(receiving.wires[0].receive_count(len(frames))) == sorted(frames)
 
 
@@ -125,8 +125,8 @@ def test_rules_change_what_they_lead_there(receiving: Stack) -> None:
 
 @pytest.mark.parametrize("stack", ["implicit"], indirect=True)
 def test_encapsulation_is_done_by_the_send_queue(receiving: Stack) -> None:
-    """net_mlx5 makes two rules of one: the first one marks the packet, the other one finds the mark in
-    what the hairpin queue sends."""
+    """net_mlx5 splits a rule in two: the first one marks the packet, the other one matches the mark in packets
+    sent by the hairpin queue."""
     wire, testpmd = receiving.wires[0], receiving.testpmd
     testpmd.silent(f"set vxlan ip-version ipv4 {TUNNEL}")
     lead(receiving, UDP_10, changes="vxlan_encap /")
@@ -173,7 +173,7 @@ def test_trace_tells_both_halves(receiving: Stack, tmp_path: Path) -> None:
 
 
 def test_a_busy_wire_fills_the_queue(start_stack: StartStack) -> None:
-    """What does not fit is dropped and counted, the rest is there. net_mlx5 asks for 64 KB."""
+    """Packets that do not fit are dropped and counted, the rest arrives. net_mlx5 requests 64 KB."""
     stack = start_stack([PortSpec()], pmd="mlx5", testpmd_args=arguments(EXPLICIT))
     wire, frame = stack.wires[0], udp()
     lead(stack, UDP_10)
@@ -191,14 +191,14 @@ def test_a_busy_wire_fills_the_queue(start_stack: StartStack) -> None:
     stack.testpmd.flush_flows(0)
 
 
-# By mode of testpmd: which port sends what comes to each.
+# By testpmd's mode: the port that sends the packets of each.
 LEADS_TO = {1: [1, 2, 0], 2: [1, 0]}
 
 
 @pytest.mark.parametrize("mode", LEADS_TO)
 def test_ports_lead_to_each_other(start_stack: StartStack, mode: int) -> None:
-    """What one port receives another one sends, by the device alone. Not in the guest, where each port is
-    a process of its own."""
+    """Packets received on one port are sent by another one, by the device alone. Not in the guest, where each
+    port is a process of its own."""
     leads_to = LEADS_TO[mode]
     stack = start_stack(lossless(len(leads_to)), pmd="mlx5",
                         testpmd_args=[*arguments(mode | EXPLICIT), "--total-num-mbufs=16384"])
@@ -219,8 +219,8 @@ def test_ports_lead_to_each_other(start_stack: StartStack, mode: int) -> None:
 
 
 def test_a_port_goes_while_another_one_sends_to_it(start_stack: StartStack) -> None:
-    """What it can no longer send waits, and is counted as lost when the queue is gone. The other one goes on
-    by its own queues."""
+    """Packets that it can no longer send wait, and are counted as lost when the queue is gone. The other port
+    continues on its own queues."""
     stack = start_stack(lossless(2), pmd="mlx5", testpmd_args=arguments(1 | EXPLICIT))
     testpmd, frame = stack.testpmd, udp()
     testpmd.start("rxonly")

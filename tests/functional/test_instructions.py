@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a packet costs does not creep up: instructions per packet against the record.
+"""The cost of a packet does not creep up: instructions per packet against the record.
 
 Timing would depend on the machine; counts by callgrind do not. After a change that is meant to cost
 more: tests/perf/instructions.py --record.
@@ -40,5 +40,5 @@ def test_costs_no_more_than_recorded(counts: instructions.Counts, case: str) -> 
 
 @pytest.mark.unsanitized
 def test_every_case_is_recorded(counts: instructions.Counts) -> None:
-    """A new burst function comes with its record."""
+    """A new burst function must come with its record."""
     assert sorted(counts.per_packet) == CASES == sorted(RECORDS[counts.compiler])

@@ -12,7 +12,7 @@ from scapy.layers.l2 import Ether
 
 from functional.conftest import OpenStack
 
-# The kernel has no part in how mbufs are cut: once is enough there.
+# The kernel does not affect how mbufs are split: once is enough there.
 pytestmark = pytest.mark.guest(when=lambda params: params["stack"] == "scattered")
 
 MTU = 9000
@@ -24,7 +24,7 @@ FIRST, NEXT = 2048, 2176
 # The longest frames that take one mbuf, two, …
 FULL = [min(FIRST + n * NEXT, LONGEST) for n in range(5)]
 
-# What is in the rings of both ports, Rx and Tx, and a burst of the longest frames that testpmd holds.
+# Mbufs in the rings of both ports, Rx and Tx, and in a burst of the longest frames held by testpmd.
 MBUFS = 4 * DESCRIPTORS + 32 * len(FULL)
 
 # How frames of 9018 bytes fit: over several mbufs, or in one that is large enough.
@@ -46,7 +46,7 @@ def stack(request: pytest.FixtureRequest, datapath: str, open_stack: OpenStack) 
 
 
 def test_sizes_unchanged(stack: Stack) -> None:
-    """Around each border: what fills so many mbufs, the longest frame."""
+    """Sizes around each boundary: those that fill a number of mbufs, and the longest frame."""
     borders = [60, 1514, *FULL]
     sizes = sorted({size for border in borders for size in range(border - 4, border + 5)
                     if 60 <= size <= LONGEST} | set(range(60, LONGEST, 97)))
@@ -69,7 +69,7 @@ def test_longer_than_the_mtu_is_dropped_and_counted(stack: Stack) -> None:
 
 
 def test_packets_split_into_many_segments(stack: Stack) -> None:
-    """testpmd's csum engine cuts each packet into pieces of these sizes before it sends it."""
+    """testpmd's csum engine splits each packet into pieces of these sizes before sending it."""
     testpmd = stack.testpmd
     testpmd.stop()
     testpmd.silent("set txpkts 64,33,1,128,500")
@@ -109,7 +109,7 @@ def test_scattered_packets_have_several_segments(stack: Stack) -> None:
 
 
 def test_mtu_change(stack: Stack) -> None:
-    """Takes effect in device and driver; back again, everything passes."""
+    """Takes effect in device and driver; after changing back, everything passes."""
     testpmd = stack.testpmd
     testpmd.change_mtu(0, 2000)
     testpmd.start("io", lossless=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Ports come and go: stop, start, close, hot plug, bad device arguments."""
+"""Life cycle of ports: stop, start, close, hot plug, bad device arguments."""
 
 import re
 from typing import Iterator
@@ -44,7 +44,7 @@ def test_stop_and_start_many_times(stack: Stack) -> None:
 
 
 def test_stop_in_full_traffic(stack: Stack) -> None:
-    """Rings are full of frames when the port stops; nothing old comes out afterwards."""
+    """Rings are full of frames when the port stops; no old frame comes out afterwards."""
     for round_number in range(5):
         for frame in numbered(500, 200):
             if not stack.wires[0].try_send(frame):
@@ -136,7 +136,7 @@ def test_attach_by_interface_name(stack: Stack) -> None:
 BAD_DEVARGS = {
     "": r"device=.*iface=",
     "device=": r"device",
-    "device=nosuch": r"nosuch.*mlx5_0.*mlx5_2",  # says which devices there are
+    "device=nosuch": r"nosuch.*mlx5_0.*mlx5_2",  # lists the existing devices
     "device=mlx5_2,port=0": r"port=0",
     "device=mlx5_2,port=2": r"port.*\b2\b",
     "device=mlx5_2,port=x": r"port=x",
@@ -152,7 +152,7 @@ BAD_DEVARGS = {
 @pytest.mark.guest(when=lambda params: params["datapath"] == "mlx5")
 @pytest.mark.parametrize("devargs", BAD_DEVARGS)
 def test_bad_device_arguments(stack: Stack, devargs: str) -> None:
-    """One clear error; testpmd lives on; the device is still free."""
+    """One clear error; testpmd keeps running; the device is still free."""
     error = stack.refused_plug(",".join(filter(None, ["net_rawqp2", devargs])))
     assert re.search(BAD_DEVARGS[devargs], error), error
 

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""LRO: TCP segments that follow each other arrive as one packet, with the headers that Scapy gives
-it. They are received by our driver, and by DPDK's own net_mlx5, whose headers are as right as what the
-device tells it."""
+"""LRO: consecutive TCP segments arrive as one packet, with the headers that Scapy gives it. They are received
+by our driver, and by DPDK's own net_mlx5, whose headers are as correct as the device's information."""
 
 from dataclasses import dataclass, replace
 from typing import Any, Iterator, Sequence
@@ -16,11 +15,11 @@ from scapy.packet import Raw
 
 from functional.conftest import OpenStack
 
-# What testpmd forwards has to fit into a frame of the port.
+# Packets forwarded by testpmd must fit in a frame of the port.
 MTU, LONGEST = 9000, 8192
 
 TIMEOUT = "lro_timeout_usec=1024"
-# A session ends with its WQE, too: those of striding queues are longer than all that is sent here.
+# A session also ends with its WQE: those of striding queues are longer than everything sent here.
 STRIDING = "mprq_en=1,rxqs_min_mprq=1,mprq_log_stride_size=11,mprq_log_stride_num=7"
 
 
@@ -28,7 +27,7 @@ STRIDING = "mprq_en=1,rxqs_min_mprq=1,mprq_log_stride_size=11,mprq_log_stride_nu
 class Driver:
     pmd: str
     devargs: str
-    burst: str  # what its burst mode says
+    burst: str  # its burst mode
 
     @property
     def options(self) -> dict[str, Any]:
@@ -43,7 +42,7 @@ DRIVERS = {"rawqp": Driver("rawqp", TIMEOUT, "LRO"),
 
 @pytest.fixture(scope="module", params=DRIVERS)
 def stack(request: pytest.FixtureRequest, open_stack: OpenStack) -> Iterator[Stack]:
-    """Port 1 sends what port 0 receives."""
+    """Port 1 sends the packets received on port 0."""
     arguments = ["--enable-lro", "--enable-scatter", "--enable-rx-cksum",
                  f"--max-lro-pkt-size={LONGEST}", "--max-pkt-len=9018", "--rxd=512",
                  "--tx-offloads=0x8000"]  # MULTI_SEGS
@@ -63,7 +62,7 @@ def forwarding(stack: Stack) -> Iterator[Stack]:
 
 
 def check(stack: Stack, sessions: Sequence[Sequence[Segment]]) -> None:
-    """Each of these comes as one packet."""
+    """Requires each session to arrive as one packet."""
     position = stack.testpmd.mark_output()
     send_at_once(stack, [segment.frame() for session in sessions for segment in session])
     whole = [joined(session).frame() for session in sessions]
@@ -83,7 +82,7 @@ def test_offered(stack: Stack) -> None:
 @pytest.mark.parametrize("fields", [{}, {"version": 6}, {"tags": (5,)}, {"tags": (5, 6), "version": 6},
                                     {"time_stamp": 99}], ids=str)
 def test_segments_become_one(forwarding: Stack, fields: dict[str, object]) -> None:
-    """Nothing follows: the session ends when its time is over."""
+    """Nothing follows: the session ends when its timeout expires."""
     check(forwarding, [flow(5, **fields)])
 
 
@@ -94,19 +93,19 @@ def test_push_ends_a_session(forwarding: Stack) -> None:
 
 
 def test_longest_packet(forwarding: Stack) -> None:
-    """No packet is longer than it may be, and the next one goes on where it ends."""
+    """No packet exceeds the limit, and the next one continues where it ends."""
     segments = flow(20)
     check(forwarding, [segments[start : start + 5] for start in range(0, 20, 5)])
 
 
 def test_interleaved_flows(forwarding: Stack) -> None:
-    """A queue has one session, which a packet of another flow ends."""
+    """A queue has one session, which ends with a packet of another flow."""
     one, other = flow(6), flow(4, flow=1)
     check(forwarding, [one[:2], other[:2], one[2:4], other[2:], one[4:]])
 
 
 def test_what_ends_a_session(forwarding: Stack) -> None:
-    """What does not continue the flow as it was comes after it, alone."""
+    """A segment that does not continue the flow arrives after it as a separate packet."""
     segments = flow(8)
     changes = [replace(segments[1], flags="FA"), replace(segments[2], number=100),
                replace(segments[3], flags="A", time_stamp=3)]

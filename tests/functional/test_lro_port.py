@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""LRO as an offload of a net_rawqp port: wherever a packet's way to its queue leads, and whatever
-becomes of the port meanwhile. What packets are put together, and how, is in test_lro.py; a secondary
-process has it in test_secondary.py."""
+"""LRO as an offload of a net_rawqp port: by whatever path packets reach their queue, and whatever happens to
+the port meanwhile. Which packets are merged, and how, is tested in test_lro.py; secondary processes in
+test_secondary.py."""
 
 from collections import Counter
 from itertools import chain
@@ -44,7 +44,7 @@ def stack(open_stack: OpenStack) -> Iterator[Stack]:
 
 
 def receive(stack: Stack, sessions: Sequence[Sequence[Segment]], count: int) -> list[ReceivedPacket]:
-    """What becomes of these segments, in as many packets; a queue has one session at a time."""
+    """Sends these segments and returns the resulting `count` packets; a queue has one session at a time."""
     position = stack.testpmd.mark_output()
     send_at_once(stack, [segment.frame() for segment in chain(*sessions)])
     packets = stack.testpmd.received(position, count)
@@ -53,7 +53,7 @@ def receive(stack: Stack, sessions: Sequence[Sequence[Segment]], count: int) -> 
 
 
 def check_joined(stack: Stack, session: Sequence[Segment], queue: int | None = None) -> ReceivedPacket:
-    """They become one packet."""
+    """Requires the segments to become one packet."""
     packet, = receive(stack, [session], 1)
     assert packet.length == len(joined(session).frame())
     assert LRO in packet.flags
@@ -68,7 +68,7 @@ def check_apart(stack: Stack, session: Sequence[Segment]) -> None:
 
 
 def stream_of(wire: SocketWire, session: Sequence[Segment], timeout: float = 10) -> int:
-    """These come, in some number of sound packets, which it returns."""
+    """Requires these segments to arrive in valid packets, whose number it returns."""
     expected = b"".join(segment.data for segment in session)
     data, count = b"", 0
     while len(data) < len(expected):
@@ -90,7 +90,7 @@ def hash_of(stack: Stack, number: int) -> int:
 
 
 def reconfigure(stack: Stack, *commands: str) -> None:
-    """While the port is stopped."""
+    """Runs commands while the port is stopped."""
     stack.testpmd.stop()
     stack.testpmd.stop_port(0)
     stack.testpmd.silent(*commands)
@@ -172,7 +172,7 @@ def test_dropped_and_multicast(stack: Stack) -> None:
 
 
 def test_rules_for_multicast(stack: Stack) -> None:
-    """They are of verbs flows, which have words for levels of multicast."""
+    """They are verbs flows, which can express levels of multicast."""
     testpmd = stack.testpmd
     testpmd.create_flow(0, "ingress pattern eth / ipv4 dst is 224.0.0.5 / end actions queue index 3 / end")
     position = testpmd.mark_output()
@@ -183,7 +183,7 @@ def test_rules_for_multicast(stack: Stack) -> None:
 
 
 def test_without_promiscuous_mode(stack: Stack) -> None:
-    """By rules for the port's addresses, one for each class of traffic."""
+    """Through rules for the port's addresses, one for each traffic class."""
     stack.testpmd.silent("set promisc 0 off")
     check_joined(stack, flow(4))
     check_joined(stack, flow(4, version=6))
@@ -230,7 +230,7 @@ def test_not_offered(start_stack: StartStack, datapath: str, devargs: str) -> No
 
 
 def test_longest(start_stack: StartStack) -> None:
-    """Over as many mbufs as it takes; what is asked of completions is left out."""
+    """Over as many mbufs as needed; the requested compression of completions is not used."""
     arguments = [*(argument for argument in ARGUMENTS if "lro-pkt" not in argument),
                  "--max-lro-pkt-size=32768"]
     stack = start_stack(lossless(1, devargs=f"{TIMEOUT},cqe_comp=1", mtu=str(MTU)),
@@ -250,7 +250,7 @@ def test_longest(start_stack: StartStack) -> None:
 
 
 def test_a_stream_is_whole(start_stack: StartStack) -> None:
-    """However many packets become of it."""
+    """However many packets it is merged into."""
     arguments = [*ARGUMENTS, "--tx-offloads=0x8000"]  # MULTI_SEGS
     stack = start_stack(lossless(2, devargs=TIMEOUT, mtu=str(MTU)), testpmd_args=arguments,
                         memory_mb=512)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The man pages tell of every option that the programs have, and of none that they have not."""
+"""The man pages document every option of the programs, and no others."""
 import re
 
 import pytest

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Where applications put packets: testpmd's --mp-alloc, from pages that it maps for the device itself
-(anon) to heaps and pinned buffers outside of DPDK's memory (xmem, xmemhuge, xbuf)."""
+"""Where applications keep packets: testpmd's --mp-alloc, from pages that it maps for the device itself
+(anon) to heaps and pinned buffers outside DPDK's memory (xmem, xmemhuge, xbuf)."""
 
 from typing import Iterator
 
@@ -10,7 +10,7 @@ from rig.process_fixtures import lent_to_test
 
 from functional.conftest import StartStack
 
-HUGEPAGES = 96  # of 2 MiB: testpmd asks for 128 MiB beside the mbufs
+HUGEPAGES = 96  # of 2 MiB: testpmd needs 128 MiB in addition to the mbufs
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def hugepages(kind: str) -> Iterator[None]:
         yield
 
 
-# Hugepages are the host's to lend.
+# Hugepages are lent by the host.
 @pytest.mark.guest(when=lambda params: params["kind"] != "xmemhuge" and params["datapath"] == "mlx5")
 @pytest.mark.parametrize("kind", ["anon", "xmem", "xmemhuge", "xbuf"])
 def test_packets_in_memory_of_this_kind(start_stack: StartStack, datapath: str, kind: str,

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Truncated, oversized, damaged and random frames come to a forwarding port: those that are frames pass
-as they are, the others are counted by name."""
+"""Truncated, oversized, damaged and random frames arrive at a forwarding port: valid ones pass unchanged, the
+others are counted by name."""
 
 import os
 import threading
@@ -19,16 +19,16 @@ from scapy.utils import RawPcapReader
 from functional.conftest import StartStack
 
 DEVARGS = {"mlx5": "", "striding": "mprq_en=1", "verbs": ""}
-FRAMES = 3_400_000  # for each kind of receive queue: ten millions together
+FRAMES = 3_400_000  # for each kind of receive queue: ten million in total
 LOSSLESS = {"pause": "on"}
-# Checksums are looked at; the burst function tells all that it can.
+# Checksums are checked; the burst function reports everything that it can.
 TESTPMD = ["--no-flush-rx", "--enable-rx-cksum", "--total-num-mbufs=8192"]
 
 
 @pytest.fixture(params=DEVARGS)
 def start(request: pytest.FixtureRequest, start_stack: StartStack) -> Callable[..., Stack]:
-    """start(incoming, outgoing, queues): a port whose cable plays a file, and one that it forwards to; with
-    receive queues of each kind in turn."""
+    """start(incoming, outgoing, queues) starts a port whose cable plays a file, and one that it forwards to, for
+    each kind of receive queue."""
     name: str = request.param
 
     def start_on(incoming: Path, outgoing: str, queues: int) -> Stack:
@@ -40,8 +40,8 @@ def start(request: pytest.FixtureRequest, start_stack: StartStack) -> Callable[.
 
 
 def check_counts(stack: Stack, tally: Tally, timeout: float) -> int:
-    """All that came was forwarded, or is in a counter. Returns how many of the sound ones were dropped: a
-    machine that gives testpmd no CPU for a second makes the wire, or testpmd, drop them."""
+    """Everything received was forwarded, or is in a counter. Returns how many valid frames were dropped: if the
+    machine gives testpmd no CPU for a second, the wire, or testpmd, drops them."""
     stack.wait_counter(0, "wire_rx_packets", tally.total, timeout)
     deadline = time.monotonic() + timeout
     while True:
@@ -79,7 +79,7 @@ def test_each_passes_as_it_is(start: Callable[..., Stack], tmp_path: Path, tell_
 @pytest.mark.thorough
 @pytest.mark.timeout(1800)
 def test_millions(start: Callable[..., Stack], tmp_path: Path, tell_faults: TellFaults) -> None:
-    """Through a pipe, as they would fill a disk."""
+    """Through a pipe, as a file would fill the disk."""
     tally, pipe = Tally(), tmp_path / "pipe"
     os.mkfifo(pipe)
 
@@ -87,7 +87,7 @@ def test_millions(start: Callable[..., Stack], tmp_path: Path, tell_faults: Tell
         with open(pipe, "wb") as stream:
             stream.writelines(as_capture(odd_frames(seed=2, count=FRAMES), tally))
 
-    writer = threading.Thread(target=write, daemon=True)  # should nobody come to read
+    writer = threading.Thread(target=write, daemon=True)  # in case nobody reads
     writer.start()
     stack = start(pipe, "sink", queues=2)
     stack.testpmd.start("io", lossless=True)

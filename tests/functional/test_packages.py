@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Packages and container image fit what is built and what the archive has. scripts/check-package
-makes and tries them, which takes too long here."""
+"""Packages and container image match the build and the archive. scripts/check-package builds and tries them,
+which takes too long here."""
 
 import os
 import re
@@ -20,14 +20,14 @@ CONTAINERFILE = (FOLDER / "Containerfile").read_text()
 
 
 def patterns(package: str) -> list[str]:
-    """Of the files that a package takes from the installed ones."""
+    """Patterns of the installed files that a package contains."""
     lines = (DEBIAN / f"{package}.install").read_text().splitlines()
     return [line for line in lines if line and not line.startswith("#")]
 
 
 @pytest.fixture(scope="module")
 def installed(build: Build, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What `meson install` puts there, as if the prefix were /usr."""
+    """The files installed by `meson install`, as if the prefix were /usr."""
     folder = tmp_path_factory.mktemp("installed")
     subprocess.run(["meson", "install", "-C", build.folder, "--no-rebuild", "--quiet",
                     "--destdir", folder], check=True, timeout=60)
@@ -75,7 +75,7 @@ def test_the_version_is_that_of_the_build() -> None:
 
 
 def test_a_package_is_built_from_what_setup_installs() -> None:
-    """Libraries that setup installs for the demo, and no others."""
+    """The libraries that setup installs for the demo, and no others."""
     group = re.search(r"^\[demo\](?s:.*?)^\[", (ROOT / "scripts/packages").read_text(), re.M)
     field = re.search(r"^Build-Depends:((?:.*\n)(?: .*\n)*)", (DEBIAN / "control").read_text(), re.M)
     assert group and field
@@ -85,7 +85,7 @@ def test_a_package_is_built_from_what_setup_installs() -> None:
 
 
 def image_packages() -> set[str]:
-    """Of the archive."""
+    """The image's packages from the archive."""
     words = " ".join(CONTAINERFILE.replace("\\\n", " ").split())
     install = re.search(r"install --yes --no-install-recommends (.*?) &&", words)
     assert install
@@ -113,7 +113,7 @@ def test_the_image_has_the_programs_of_the_manual(program: str) -> None:
 
 
 def test_what_the_image_copies_exists() -> None:
-    """The context is the checkout; the rest comes from where scripts/package leaves it."""
+    """The context is the checkout; the rest comes from the output folder of scripts/package."""
     script = re.search(r"RUN .*/rawqp/(\S+)", CONTAINERFILE)
     copied = re.search(r"COPY --from=packages /rawqp/(\S+)/\*\.deb", CONTAINERFILE)
     assert script and copied

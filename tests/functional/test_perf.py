@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""rawqp-perf and scripts/bench work. The figures that they measure do not matter here."""
+"""rawqp-perf and scripts/bench work. Their figures do not matter here."""
 
 import json
 import os
@@ -69,8 +69,8 @@ def test_measures_everything(start_softhca: StartSoftHca, build: Build, tmp_path
 def test_many_queues_and_the_loops(
     start_softhca: StartSoftHca, build: Build, tmp_path: Path, queues: int, ahead: str
 ) -> None:
-    """Of the driver and of the loops without one: each packet of a round comes, or it is not one.
-    However far ahead the floor asks for lines."""
+    """For the driver and the loops without one, a round is valid only if all its packets arrive, whatever the
+    floor's prefetch distance."""
     each = f",queues={queues},descriptors=256"
     eal = [*vdevs(2), "--vdev", "net_rawqp3,device=mlx5_3", "--vdev", "net_rawqp5,device=mlx5_5"]
     options = ["--subject", f"port=net_rawqp0,peer=net_rawqp1{each}",
@@ -88,7 +88,7 @@ def test_many_queues_and_the_loops(
 def test_distances(
     start_softhca: StartSoftHca, build: Build, tmp_path: Path, distance: str
 ) -> None:
-    """The report says at which distance, and for far on which cores; rounds are still whole."""
+    """The report names the distance, and for far the cores; rounds are still complete."""
     cpus = sorted(os.sched_getaffinity(0))
     if distance == "far" and len(cpus) == 1:
         pytest.skip("one CPU: nothing is far from it")
@@ -107,8 +107,8 @@ def test_distances(
 
 @pytest.mark.parametrize("pages", ["huge", "4k"])
 def test_pages(start_softhca: StartSoftHca, build: Build, tmp_path: Path, pages: str) -> None:
-    """Of packets and rings of all subjects, and of what drivers keep in EAL's memory. The kernel's
-    account of the mappings is the proof."""
+    """Pages of packets and rings of all subjects, and of drivers' data in EAL's memory, verified by the kernel's
+    accounting of the mappings."""
     enabled = Path("/sys/kernel/mm/transparent_hugepage/enabled").read_text()
     if pages == "huge" and "[never]" in enabled:
         pytest.skip("this kernel has no transparent huge pages")
@@ -129,8 +129,8 @@ def test_pages(start_softhca: StartSoftHca, build: Build, tmp_path: Path, pages:
 def test_offloads_are_seen_in_each_round(
     start_softhca: StartSoftHca, build: Build, tmp_path: Path, offloads: str
 ) -> None:
-    """A round whose mbufs lack what was asked for is an error, as it is on a device that marks
-    nothing because it has no rules."""
+    """A round whose mbufs lack the requested results is an error, as on a device that sets no marks because it
+    has no rules."""
     figures = measure(start_softhca, build, tmp_path / "out", vdevs(2),
                       ["--subject", "me=net_rawqp0,peer=net_rawqp1", *FEW, "--measure",
                        "rx,forward", "--offloads", offloads], PAIR)
@@ -181,7 +181,7 @@ def test_mistakes_are_explained(build: Build, options: list[str], says: str) -> 
 
 
 def test_the_floor_of_rates_delivers_packets(build: Build, tmp_path: Path) -> None:
-    """All that are sent, of each size."""
+    """All packets sent, of each size."""
     out, sizes = tmp_path / "out", ["64", "imix", "1500"]
     program = [str(build.folder / "app/rawqp-perf/rawqp-perf"), *EAL, "--no-pci", "--", "--subject",
                "floor=rings:0", "--measure", "rate", "--seconds", "0.05", "--passes", "1",
@@ -194,7 +194,7 @@ def test_the_floor_of_rates_delivers_packets(build: Build, tmp_path: Path) -> No
 
 
 def test_queues_let_go_of_their_pools(build: Build) -> None:
-    """net_tap frees the mbufs of its receive queues when EAL closes it, after the pools have gone."""
+    """net_tap frees the mbufs of its receive queues when EAL closes it, after the pools are gone."""
     taps = ["--vdev", "net_tap0,iface=ta", "--vdev", "net_tap1,iface=tb"]
     answer = subprocess.run(
         [*OWN_NETWORK, str(build.folder / "app/rawqp-perf/rawqp-perf"), *EAL, "--no-pci", *taps,
@@ -211,7 +211,7 @@ def figures_of(subject: str, values: list[float]) -> list[Figure]:
 
 
 def test_ratios_are_taken_turn_by_turn() -> None:
-    """The machine is twice as slow in the second turn; that must not show."""
+    """The machine is half as fast in the second turn; that must not affect the ratio."""
     row = ratio("r", figures_of("a", [10, 20, 9]), figures_of("b", [20, 40, 20]), ("a", "b"), "<= 0.5")
     assert (row.ratio_median, row.ratio_min, row.ratio_max, row.pairs) == (0.5, 0.45, 0.5, 3)
     assert row.ok is True
@@ -223,7 +223,7 @@ def test_ratios_are_taken_turn_by_turn() -> None:
 
 
 def test_growth_is_taken_turn_by_turn() -> None:
-    """Twice the cost in each turn, on a machine that is twice as slow in the second."""
+    """Twice the cost in each turn, on a machine that is half as fast in the second."""
     many, one = figures_of("a", [20, 40, 7]), figures_of("a 1", [10, 20])
     assert [(each.turn, each.value) for each in growth(many, one)] == [(0, 2), (1, 2)]
 
@@ -238,7 +238,7 @@ def test_bench_lists_its_benchmarks() -> None:
 
 
 def test_rows_are_written_as_they_come(tmp_path: Path) -> None:
-    """A row that cannot be had, or a program that fails, leaves the others."""
+    """A row that cannot be computed, or a program that fails, does not affect the others."""
     out = tmp_path / "new" / "rows.json"
     results = Results(out)
     one, two = figures_of("a", [1, 2]), figures_of("b", [2, 4])
@@ -260,7 +260,7 @@ def test_rows_are_written_as_they_come(tmp_path: Path) -> None:
 
 
 def test_tables_are_filled_from_rows(tmp_path: Path) -> None:
-    """Far and near beside each other, what misses its bar in bold, and no table without rows."""
+    """Far and near side by side, missed targets in bold, and no table without rows."""
     out = tmp_path / "rows.json"
     results = Results(out)
     for name, value in (("cycles.rx.64.vs_mlx5", 8), ("cycles.rx.imix.vs_mlx5", 5),
@@ -288,7 +288,7 @@ def test_documents_name_tables_that_there_are() -> None:
 
 
 def test_rows_of_each_distance() -> None:
-    """`cycles` are those at far; the others say where they were measured."""
+    """`cycles` rows are at far; the others name their setting."""
     asked: list[tuple[str, str]] = []
     case = in_each_setting(
         "cycles", lambda scene: asked.append((str(scene.setting), scene.name)), once=True)
@@ -313,7 +313,7 @@ def test_only_some_rows() -> None:
 def test_one_failing_subject_leaves_the_others(
     start_softhca: StartSoftHca, build: Build, tmp_path: Path
 ) -> None:
-    """Nothing comes back on the wire of the third port."""
+    """The wire of the third port returns nothing."""
     options = ["--subject", "nobody=net_rawqp2", "--subject", "me=net_rawqp0,peer=net_rawqp1", *FEW]
     program = [str(build.folder / "app/rawqp-perf/rawqp-perf"), *EAL, *vdevs(3), "--", *options]
     ports = [PortSpec(wire=wire, options={"pause": "on"}) for wire in [*PAIR, "sink"]]
@@ -327,7 +327,7 @@ def test_one_failing_subject_leaves_the_others(
 
 
 class NoRunner(Runner):
-    """Every subject costs 1 in whatever it is asked for."""
+    """Every subject costs 1 in every measure."""
 
     def on_softhca(self, wires: Sequence[str], eal: Sequence[str], options: Sequence[str],
                    **_how: object) -> list[Figure]:
@@ -347,7 +347,7 @@ def rows_of(machine: Machine) -> Results:
     return results
 
 
-BARS = {  # ÷ net_mlx5's best at far, on huge pages unless the name says another setting
+BARS = {  # ratio to net_mlx5's best at far, on huge pages unless the name includes another setting
     "cycles.{rx,tx,forward}.{64,imix,1500}.vs_mlx5": 0.75,
     "cycles.tx.{64,imix,1500}.no_fast_free.vs_mlx5": 0.75,
     "offloads.rx.{64,imix,1500}.vs_mlx5": 0.75,
@@ -393,7 +393,7 @@ def test_tcp_is_compared_with_what_there_is(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_scale_measures_each_crowd(build: Build, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Fewer of each kind, and one turn: the rows are there, each with its bar."""
+    """With fewer objects of each kind, and one turn: the rows exist, each with its target."""
     for name, value in build.env(tmp_path / "reports").items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(scale, "CROWDS", {kind: (1, 3) for kind in scale.CROWDS})
@@ -409,7 +409,7 @@ def test_scale_measures_each_crowd(build: Build, monkeypatch: pytest.MonkeyPatch
 
 
 def test_each_bar_is_held_against_a_row() -> None:
-    """None is laxer than it was set."""
+    """No target is laxer than originally set."""
     rows = {row.name: row for row in rows_of(Machine(Path("build"), cpus=[0, 1])).rows}
     for pattern, limit in BARS.items():
         for name in names_of(pattern):
@@ -418,7 +418,7 @@ def test_each_bar_is_held_against_a_row() -> None:
 
 
 def test_another_build_is_all_that_ours_is_compared_with() -> None:
-    """With bars where it is said that figures must not get worse."""
+    """With targets where figures must not get worse."""
     build = Path("build")
     rows = rows_of(Machine(build, cpus=[0, 1], other_build=build)).rows
     names = {row.name for row in rows_of(Machine(build, cpus=[0, 1])).rows}
@@ -433,7 +433,7 @@ def test_another_build_is_all_that_ours_is_compared_with() -> None:
 def test_two_builds_of_the_driver_in_one_program(
     build: Build, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, first: str
 ) -> None:
-    """Also with mempools of the driver's own. Either may be the first."""
+    """Also with the driver's own mempools. Either build may come first."""
     for name, value in build.env(tmp_path / "reports").items():
         monkeypatch.setenv(name, value)
     runner = Runner(Machine(build.folder, other_build=build.folder), False)

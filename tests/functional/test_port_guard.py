@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""port_guard=1: what a rule takes of the kernel's TCP and UDP ports, no socket gets.
+"""port_guard=1: no socket gets the kernel's TCP and UDP ports that a rule takes.
 
 The netdev is a real TAP in a network namespace of the test's own; in the guest it is the kernel's.
 """
@@ -80,7 +80,7 @@ Wanted = tuple[str, str] | tuple[str, str, int]  # kind, address, port
 
 
 def bindable(stack: Stack, *sockets: Wanted) -> list[bool]:
-    """Whether sockets get their ports, one after the other."""
+    """Whether each of these sockets gets its port."""
     wanted = [" ".join(map(str, socket if len(socket) == 3 else (*socket, PORT))) for socket in sockets]
     answers = stack.in_network(*PYTHON, BIND, *wanted).splitlines()
     assert len(answers) == len(sockets) and set(answers) <= {"bound", "Address already in use"}, answers
@@ -93,7 +93,7 @@ def bind(stack: Stack, kind: str, address: str) -> bool:
 
 @contextmanager
 def holder(stack: Stack, kind: str, address: str) -> Iterator[str]:
-    """A process that has the port; its name."""
+    """The name of a process that holds the port."""
     name = f"holder-{kind[5:].lower()}"
     child = stack.in_network(*PYTHON, HOLD, kind, address, str(PORT), name)
     yield f"{name} (pid {child.strip()})"
@@ -105,7 +105,7 @@ def holder(stack: Stack, kind: str, address: str) -> Iterator[str]:
 
 def test_a_rule_keeps_its_port_from_sockets_while_it_lives(stack: Stack) -> None:
     number = stack.testpmd.create_flow(0, UDP)
-    everywhere = ("0.0.0.0", KERNEL_IP, "127.0.0.1", "::")  # the last of both families, by default
+    everywhere = ("0.0.0.0", KERNEL_IP, "127.0.0.1", "::")  # the last one for both families, by default
     assert bindable(stack, *(("SOCK_DGRAM", address) for address in everywhere)) == [False] * 4
     assert bindable(stack, ("SOCK_STREAM", KERNEL_IP), ("SOCK_DGRAM", KERNEL_IP, PORT ^ 1)) == [True] * 2
     stack.testpmd.destroy_flow(0, number)
@@ -149,13 +149,13 @@ def test_tcp_ports_are_bound_and_nothing_listens(stack: Stack) -> None:
 def test_only_the_address_that_the_rule_takes(stack: Stack) -> None:
     stack.testpmd.create_flow(0, rule(f"ipv4 dst is {KERNEL_IP} / udp dst is {PORT}"))
     assert bindable(stack, ("SOCK_DGRAM", KERNEL_IP), ("SOCK_DGRAM", "127.0.0.1")) == [False, True]
-    # An address that is not the kernel's.
+    # An address that the kernel does not own.
     stack.testpmd.create_flow(0, rule(f"ipv4 dst is 10.5.0.77 / udp dst is {PORT + 1}"))
     assert bindable(stack, ("SOCK_DGRAM", "0.0.0.0", PORT + 1)) == [True]
 
 
 def test_the_kernel_never_hands_the_port_out(stack: Stack) -> None:
-    """Of two ephemeral ports one is taken."""
+    """One of two ephemeral ports is taken."""
     testpmd = stack.testpmd
     before = stack.in_network("cat", "/proc/sys/net/ipv4/ip_local_port_range").split()
     try:
@@ -205,11 +205,11 @@ def test_masks_and_ranges(stack: Stack) -> None:
             False, False, True]
     why = stack.testpmd.refused_flow(0, rule("ipv4 / udp dst spec 0x4000 dst mask 0xff00"))
     assert "its mask leaves 256 ports, of which at most 64" in why
-    stack.testpmd.create_flow(0, rule("ipv4 / udp"))  # names none
+    stack.testpmd.create_flow(0, rule("ipv4 / udp"))  # names no port
 
 
 def test_what_is_reserved_receives_nothing(stack: Stack) -> None:
-    """Datagrams that reach the kernel by another way are not kept."""
+    """Datagrams that reach the kernel by another path are not queued."""
     stack.testpmd.create_flow(0, UDP)
     stack.in_network(*PYTHON,
                      "import socket\ns = socket.socket(type=socket.SOCK_DGRAM)\n"

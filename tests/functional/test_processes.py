@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Several processes, each with devices of its own, and a cable between them."""
+"""Several processes, each with its own devices, and a cable between them."""
 
 import signal
 import uuid
@@ -34,18 +34,18 @@ def test_two_processes_on_one_cable(datapath: str, start_stack: StartStack, cabl
     one, other = (open_end(start_stack, datapath, cable) for _ in range(2))
     for stack in (one, other):
         stack.testpmd.start("io", lossless=True)
-    count = 5000 if one.patience == 1 else 100  # in the guest two that poll share one CPU
+    count = 5000 if one.patience == 1 else 100  # in the guest, two polling processes share one CPU
     one.wires[0].transfer(numbered(count, 200), to=other.wires[0], timeout=30)
     other.wires[0].transfer(numbered(count, 1400), to=one.wires[0], timeout=30)
 
 
-# Not in the guest: there a device outlives its program, and so does its carrier. What the kernel does
-# for a program that dies is in tests/kernel/test_faults.py.
+# Not in the guest: there a device outlives its program, and so does its carrier. The kernel's cleanup after a
+# program that dies is tested in tests/kernel/test_faults.py.
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
 def test_one_dies_and_comes_back(
     datapath: str, start_stack: StartStack, cable: str, how: signal.Signals
 ) -> None:
-    """The survivor goes on, sees the link fail and come back, and forwards again."""
+    """The survivor continues, sees the link go down and come back, and forwards again."""
     survivor = start_end(start_stack, datapath, cable)
     victim = start_end(start_stack, datapath, cable)
     survivor.wires[0].transfer(numbered(100), to=victim.wires[0])

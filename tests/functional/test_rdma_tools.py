@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What stock tools learn of the devices: sysfs, and the kernel's RDMA netlink family.
+"""What stock tools see of the devices: sysfs, and the kernel's RDMA netlink family.
 
 tests/kernel/test_rdma_tools.py compares the same with a real kernel.
 """
@@ -125,7 +125,7 @@ def test_rdma_res_tells_the_objects_of_a_program(start_softhca: StartSoftHca) ->
 
 
 def test_rdma_res_of_several_programs(start_softhca: StartSoftHca) -> None:
-    """Each tells its own; what is gone is told no more."""
+    """Each program's objects are listed; those of ended programs are not."""
     hca = holding(start_softhca)
     other = beside(hca, "sh", "-c", "ibv_asyncwatch -d mlx5_0 >&2 & sleep 0.1;"
                    " until rdma res | grep -q 'ctx 2'; do sleep 0.1; done;"
@@ -161,7 +161,7 @@ def test_nothing_can_be_changed_by_netlink(start_softhca: StartSoftHca) -> None:
 
 
 def test_refused_requests(start_softhca: StartSoftHca) -> None:
-    """As a kernel refuses them: tests/kernel compares the whole."""
+    """As a kernel refuses them: tests/kernel compares all answers."""
     answers = json.loads(run(start_softhca, sys.executable, str(RIG / "nldev_requests.py")))
     assert answers.keys() == requests(0).keys()
     errors = {name: [error for _, _, error, _ in told] for name, told in answers.items()}
@@ -274,7 +274,7 @@ print(open("/sys/class/net/soft0/statistics/rx_packets").read())
 
 
 def test_counters_move_with_traffic(start_softhca: StartSoftHca) -> None:
-    """Whoever reads them, by whatever name."""
+    """For every reader, under every name."""
     hca = holding(start_softhca, PortSpec())
     for packets in (5, 12):
         hca.wires[0].send_all(list(numbered(packets - hca.counters()["wire_rx_packets"])))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The recipes of the driver's guide do what they say, as written."""
+"""The recipes of the driver guide work as written."""
 
 import os
 import re
@@ -23,13 +23,13 @@ from scapy.packet import Packet
 from functional.conftest import StartSoftHca, StartStack
 
 MTU = 9000
-NOT_OURS = {"ASAN_OPTIONS": "detect_leaks=0"}  # what Debian's programs leak
+NOT_OURS = {"ASAN_OPTIONS": "detect_leaks=0"}  # for leaks of Debian's programs
 OVS_PACKAGES = ["openvswitch-common", "openvswitch-switch", "openvswitch-switch-dpdk"]
 
 
 @pytest.mark.guest
 def test_attach_and_detach(start_stack: StartStack) -> None:
-    """Twice: nothing is left that would be in the way."""
+    """Twice, so nothing is left behind that would interfere."""
     stack = start_stack(3, attach=2)
     for _ in range(2):
         for line in commands(recipe("Device arguments", "testpmd> port attach")):
@@ -79,7 +79,7 @@ def ovs_files(build: Build) -> Path:
 
 
 class OpenVSwitch:
-    """ovsdb-server and ovs-vswitchd, with softhca below the latter, in a network of their own."""
+    """ovsdb-server and ovs-vswitchd, with softhca under the latter, in their own network namespace."""
 
     def __init__(self, hca: SoftHca, files: Path, folder: Path, env: dict[str, str]) -> None:
         self.wires = hca.wires
@@ -89,7 +89,7 @@ class OpenVSwitch:
         self._env = env
 
     def ask(self, command: str) -> str:
-        """ovs-vswitchd itself."""
+        """Sends a command to ovs-vswitchd itself."""
         control, = self._folder.glob("ovs-vswitchd*.ctl")
         return self.run(f"ovs-appctl -t {control} {command}")
 
@@ -114,7 +114,7 @@ def open_vswitch(start_softhca: StartSoftHca, files: Path, folder: Path) -> Iter
             [f"{files}/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk", f"unix:{folder}/db.sock"],
             env=env | NOT_OURS, prefix=OWN_NETWORK)
         switch = OpenVSwitch(hca, files, folder, env)
-        switch.run("ovs-vsctl --retry --timeout=60 list-br")  # the database may not be there yet
+        switch.run("ovs-vsctl --retry --timeout=60 list-br")  # the database may not exist yet
         yield switch
     finally:
         server.close()
@@ -122,7 +122,7 @@ def open_vswitch(start_softhca: StartSoftHca, files: Path, folder: Path) -> Iter
 
 def test_open_vswitch(start_softhca: StartSoftHca, ovs_files: Path,
                       new_folder: Callable[[], Path]) -> None:
-    """Its ports forward, also jumbo frames once it has raised their MTU."""
+    """Its ports forward, including jumbo frames once it has raised their MTU."""
     with open_vswitch(start_softhca, ovs_files, new_folder()) as ovs:
         for command in commands(recipe("Open vSwitch")):
             ovs.run(command)
@@ -136,7 +136,7 @@ def test_open_vswitch(start_softhca: StartSoftHca, ovs_files: Path,
             assert ovs.wires[1].receive() == frame
 
 
-# OpenFlow rules of ours, packets that make a megaflow of one, and what OVS calls its actions.
+# Our OpenFlow rules, packets that turn one into a megaflow, and OVS's name of its actions.
 MEGAFLOWS: dict[str, tuple[list[Packet], str]] = {
     "udp,nw_dst=10.0.0.2,tp_dst=53,actions=output:p1": ([udp4(bytes(30), dport=53)], "p1"),
     "tcp,nw_src=10.0.0.1,actions=drop": ([tcp4()], "drop"),
@@ -148,7 +148,7 @@ PACKETS = 40  # of each megaflow
 
 
 def partly_offloaded(ovs: OpenVSwitch, actions: str) -> int | None:
-    """Of the only megaflow that there is: how many packets OVS counts, once the device knows it."""
+    """The number of packets that OVS counts for the only megaflow, once it is offloaded to the device."""
     flows = ovs.ask("dpctl/dump-flows -m type=all")
     flow = re.search(r"packets:(\d+), .*offloaded:partial, .*actions:(\S+?)[,\n]", flows + "\n")
     if flow is None or flow[2] != actions:
@@ -158,13 +158,13 @@ def partly_offloaded(ovs: OpenVSwitch, actions: str) -> int | None:
 
 
 def thread_counter(ovs: OpenVSwitch, name: str) -> int:
-    """Of the threads that poll the ports."""
+    """A counter of the threads that poll the ports."""
     return sum(map(int, re.findall(rf"{name}: (\d+)", ovs.ask("dpif-netdev/pmd-stats-show"))))
 
 
 def wait_handled(ovs: OpenVSwitch, packets: int) -> None:
-    """Until all are received, and then until a turn without packets has ended: the thread counts a
-    burst as received before it looks up its packets, and counts them for their megaflow last."""
+    """Waits until all are received, and then for an iteration without packets: the thread counts a burst as
+    received before it looks up its packets, and counts them for their megaflow last."""
     deadline = time.monotonic() + 20
     while thread_counter(ovs, "packets received") < packets:
         assert time.monotonic() < deadline, ovs.ask("dpif-netdev/pmd-stats-show")
@@ -175,7 +175,7 @@ def wait_handled(ovs: OpenVSwitch, packets: int) -> None:
 
 def test_open_vswitch_offloads(start_softhca: StartSoftHca, ovs_files: Path,
                                new_folder: Callable[[], Path]) -> None:
-    """Megaflows of L2, L3 and L4 become rules: OVS knows their packets by the mark, and counts all."""
+    """Megaflows of L2, L3 and L4 become rules: OVS recognizes their packets by the mark, and counts all."""
     with open_vswitch(start_softhca, ovs_files, new_folder()) as ovs:
         for command in commands(recipe("Open vSwitch", "ovs-vsctl set Open_vSwitch . ")):
             ovs.run(command)
@@ -188,7 +188,7 @@ def test_open_vswitch_offloads(start_softhca: StartSoftHca, ovs_files: Path,
             ovs.ask("revalidator/purge")
             before = sent
             deadline = time.monotonic() + 20
-            while partly_offloaded(ovs, actions) is None:  # the first packets tell OVS of it
+            while partly_offloaded(ovs, actions) is None:  # the first packets create it
                 assert time.monotonic() < deadline, ovs.ask("dpctl/dump-flows -m type=all")
                 ovs.wires[0].send(frames[0])
                 sent += 1
@@ -203,5 +203,5 @@ def test_open_vswitch_offloads(start_softhca: StartSoftHca, ovs_files: Path,
             if actions != "drop":
                 for _ in range(before, sent):
                     ovs.wires[1].receive()
-            else:  # it has asked for more, and is refused
+            else:  # it has requested more, and was refused
                 assert re.search("flow create 0 .*transfer .*count / drop /", ovs.program.output)

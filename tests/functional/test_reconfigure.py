@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Ports that are set up anew in between: another MTU, no queues of one kind."""
+"""Ports that are reconfigured: another MTU, no queues of one kind."""
 
 import re
 
@@ -16,7 +16,7 @@ LONGEST = MTU + 18
 
 
 def test_mtu_before_scatter(start_stack: StartStack, datapath: str) -> None:
-    """The MTU of a stopped port is not judged by queues that are about to be set up again."""
+    """The MTU of a stopped port is not checked against queues that are about to be set up again."""
     stack = start_stack(2, datapath=datapath,
                         testpmd_args=["--total-num-mbufs=16384", "--tx-offloads=0x8000"])
     testpmd = stack.testpmd
@@ -30,7 +30,7 @@ def test_mtu_before_scatter(start_stack: StartStack, datapath: str) -> None:
 
 
 def test_start_refuses_an_mtu_that_does_not_fit(start_stack: StartStack, datapath: str) -> None:
-    """One sentence says why; with the old MTU the port runs as before."""
+    """One sentence gives the reason; with the old MTU the port runs as before."""
     stack = start_stack(2, datapath=datapath)
     testpmd = stack.testpmd
     testpmd.silent("port stop 0", f"port config mtu 0 {MTU}")
@@ -55,7 +55,7 @@ def test_an_mtu_beyond_striding_wqes_is_refused(start_stack: StartStack) -> None
 
 
 def test_ports_that_only_send(start_stack: StartStack, datapath: str) -> None:
-    """Without Rx queues: every setting of what is received is taken, and has no effect."""
+    """Without Rx queues, every receive setting is accepted and has no effect."""
     stack = start_stack(2, datapath=datapath,
                         testpmd_args=["--rxq=0", "--txq=1", "--forward-mode=txonly"])
     testpmd = stack.testpmd
@@ -73,7 +73,7 @@ def test_ports_that_only_send(start_stack: StartStack, datapath: str) -> None:
         testpmd.stop_port("all")
         testpmd.start_port("all")
     for wire in stack.wires:
-        wire.send(opaque(100, seed=1))  # goes to the Linux interface, if to anybody
+        wire.send(opaque(100, seed=1))  # goes to the Linux interface, if anywhere
     assert testpmd.stats(0).rx_packets == 0
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""doc/reliability.md: its table has the rows that tests tell of, and is filled as it says."""
+"""doc/reliability.md: its table has the rows that tests report, and is filled in as described."""
 
 from pathlib import Path
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The rig itself: it is found where it lies, and nothing that it starts outlives it."""
+"""The rig itself: it is found in its place, and nothing that it starts outlives it."""
 
 import json
 import os
@@ -56,7 +56,7 @@ sys.stdin.read()
 def test_nothing_survives_the_end_of_the_test_program(
     build: Build, tmp_path: Path, how: signal.Signals
 ) -> None:
-    """Also when it is killed: softhca and testpmd end, the run-time folder goes."""
+    """Even if it is killed: softhca and testpmd end, and the run-time folder is removed."""
     folder = tmp_path / "s"
     holder = subprocess.Popen(
         [sys.executable, "-c", HOLDER, str(folder)],
@@ -84,8 +84,7 @@ with hugepages.lent(int(sys.argv[2])):
 
 @pytest.mark.parametrize("first_ends", ["in good order", "killed"])
 def test_hugepages_are_lent_to_several_at_once(tmp_path: Path, first_ends: str) -> None:
-    """Whoever gives its own back leaves those of the others; the count that the kernel would keep is a
-    plain file here."""
+    """Returning one's own does not affect those of others; the kernel's count is a plain file here."""
     count = tmp_path / "nr_hugepages"
     count.write_text("5\n")
     with ExitStack() as ends:
@@ -137,7 +136,7 @@ L3_IPV4 L4_UDP  - sw ptype: L2_ETHER L3_IPV4 L4_UDP  - l2_len=14 - Receive queue
 
 
 class Scripted(Screen):
-    """Shows what it was told when a line is typed."""
+    """Shows a given text when a line is typed."""
 
     def __init__(self, log: Path, *shown: str) -> None:
         super().__init__(["scripted"], log)
@@ -153,7 +152,7 @@ LOG_LINE = "net_rawqp: net_rawqp1: event of mlx5_1: local work queue catastrophi
 
 @pytest.mark.parametrize("logged", [LOG_LINE, "\r\nPort 1: link state change event\r\n", LOG_LINE * 2])
 def test_a_log_within_a_command_and_a_prompt(tmp_path: Path, logged: str) -> None:
-    """As other threads of testpmd write while it shows a character at a time."""
+    """As when other threads of testpmd write while it prints a character at a time."""
     echo, answer, prompt = "show port 1", "the answer: 1\r\n", "testpmd> "
     for at in range(len(echo) + 1):
         early = at % len(prompt)

@@ -26,7 +26,7 @@ FLOWS = 256
 def stack(datapath: str, open_stack: OpenStack) -> Iterator[Stack]:
     arguments = [f"--rxq={QUEUES}", f"--txq={QUEUES}"]
     if datapath == "mlx5":
-        arguments.append("--rx-offloads=0x80000")  # RSS_HASH, which verbs has no field for
+        arguments.append("--rx-offloads=0x80000")  # RSS_HASH, for which verbs has no field
     with open_stack(1, datapath=datapath, testpmd_args=arguments) as stack:
         stack.testpmd.silent("set verbose 1")
         yield stack
@@ -41,14 +41,14 @@ def receiving(stack: Stack) -> Iterator[None]:
 
 
 def show_all(stack: Stack, frames: Sequence[bytes | Packet]) -> list[ReceivedPacket]:
-    """All frames arrive; packets in the same order."""
+    """Requires all frames to arrive; returns the packets in the same order."""
     packets = stack.show(frames)
     assert len(packets) == len(frames)
     return packets
 
 
 def receive_burst(stack: Stack, frames: Sequence[bytes | Packet]) -> list[ReceivedPacket]:
-    """All at once, when the order does not matter."""
+    """Sends all at once, where the order does not matter."""
     position = stack.testpmd.mark_output()
     stack.wires[0].send_all(frames)
     return stack.testpmd.received(position, len(frames))
@@ -58,7 +58,7 @@ def test_many_flows_hit_all_queues(stack: Stack) -> None:
     frames = [udp4(sport=1000 + n) for n in range(FLOWS)]
     spread = Counter(packet.queue for packet in receive_burst(stack, frames))
     assert set(spread) == set(range(QUEUES))
-    # A fair spread: binomial, so a quarter of all within about five standard deviations.
+    # A fair spread is binomial: a quarter of all, within about five standard deviations.
     assert all(FLOWS // 8 <= count <= FLOWS // 2 for count in spread.values()), spread
 
 
@@ -86,8 +86,8 @@ KINDS: dict[str, MakeCase] = {
     "fragment": lambda n: (ether() / ipv4(numbered_ip(n), proto=17, frag=64) / Raw(bytes(40)),
                            numbered_ip(n), "10.0.0.2"),
 }
-# What testpmd's names mean: which kinds are hashed by ports, too, and which at all. A fragment of a
-# UDP packet is UDP by its IP header, which is what the device looks at, and has no ports.
+# testpmd's names: which kinds are also hashed by ports, and which at all. A fragment of a UDP packet is UDP
+# by its IP header, which is what the device uses, and has no ports.
 TYPES = {
     "ip": ((), tuple(KINDS)),
     "udp": (("udp4", "udp6"), ("udp4", "udp6", "fragment")),
@@ -96,11 +96,11 @@ TYPES = {
 }
 
 
-# In the guest all of it on one kind of rings, for the kernel makes the hash tables.
+# In the guest on one kind of rings only, as the kernel creates the hash tables.
 @pytest.mark.guest(when=lambda params: params["datapath"] == "mlx5" or params["types"] == "all")
 @pytest.mark.parametrize("types, kind", itertools.product(TYPES, KINDS))
 def test_queue_and_hash_are_toeplitz(stack: Stack, types: str, kind: str) -> None:
-    """What is not to be hashed goes to the first entry of the table."""
+    """Packets that are not hashed go to the first entry of the table."""
     by_port, hashed = TYPES[types]
     stack.testpmd.silent(f"port config all rss {types}")
     key = stack.testpmd.rss_key(0)
@@ -118,7 +118,7 @@ def test_queue_and_hash_are_toeplitz(stack: Stack, types: str, kind: str) -> Non
 
 @pytest.mark.parametrize("types", ["udp", "all"])
 def test_fragments_of_a_packet_stay_together(stack: Stack, types: str) -> None:
-    """Only the first one has ports: they count for none."""
+    """Only the first one has ports, so they are not used for any."""
     stack.testpmd.silent(f"port config all rss {types}")
     for sport in range(1, 4000, 499):
         whole = ipv4(numbered_ip(sport)) / UDP(sport=sport, dport=9) / Raw(bytes(900))
@@ -145,7 +145,7 @@ def test_a_table_update_moves_flows_at_once(stack: Stack) -> None:
 
 
 def test_the_key_can_be_changed(stack: Stack) -> None:
-    """testpmd's command sets the types as well: here, addresses only."""
+    """testpmd's command also sets the types: here, addresses only."""
     testpmd = stack.testpmd
     before = testpmd.rss_key(0)
     key = bytes(range(1, 41))
@@ -163,7 +163,7 @@ def test_updates_under_traffic_lose_and_double_nothing(stack: Stack) -> None:
     """Frames keep coming while the table, the types and the key change."""
     testpmd = stack.testpmd
     table, key = testpmd.reta(0, testpmd.reta_size(0)), testpmd.rss_key(0)
-    testpmd.silent("set verbose 0")  # testpmd's prompt, for which commands wait, mixes with packets
+    testpmd.silent("set verbose 0")  # otherwise testpmd's prompt, which commands wait for, mixes with packets
     testpmd.clear_stats()
     sent, other = 0, bytes(range(1, 41)).hex()
     for command in ("port config 0 rss reta (0,3),(1,2),(2,1),(3,0)",
@@ -179,7 +179,7 @@ def test_updates_under_traffic_lose_and_double_nothing(stack: Stack) -> None:
     while testpmd.stats(0).rx_packets < sent:
         assert time.monotonic() < deadline
     testpmd.silent("set verbose 1")
-    show_all(stack, [opaque(60, 1)])  # and what has come twice is behind us
+    show_all(stack, [opaque(60, 1)])  # flushes any duplicates
     assert testpmd.stats(0).rx_packets == sent + 3  # with two markers
     testpmd.silent("port config 0 rss reta "
                    + ",".join(f"({index},{table[index]})" for index in range(4)))

@@ -111,7 +111,7 @@ def test_the_checksum_kept_is_no_part_of_the_length(start_stack: StartStack, dat
     stack.testpmd.start("io", lossless=True)
 
     def delivered() -> int:
-        """To all queues: a kernel's interface has some, too, and may have received before."""
+        """Delivered to all queues: a kernel's interface has some, too, and may have received before."""
         return sum(queue["bytes"] for queue in stack.stat()["mlx5_0"]["rqs"])
 
     before = delivered()
@@ -140,7 +140,7 @@ def test_time_stamps_are_the_device_clock(start_stack: StartStack, datapath: str
 
 
 def stamps_of(stack: Stack, count: int) -> list[int]:
-    """What rxonly shows of that many frames."""
+    """The time stamps that rxonly shows for that many frames."""
     position = stack.testpmd.mark_output()
     stack.wires[0].send_all([marker(n) for n in range(count)])
     stack.testpmd.received(position, count)
@@ -215,7 +215,7 @@ def test_no_wake_up_is_lost(sleeper: SoftHca) -> None:
 
 @pytest.mark.guest
 def test_the_device_clock_can_be_read(sleeper: SoftHca) -> None:
-    """The same clock as that of the time stamps, some poll rounds old at most."""
+    """The same clock as that of the time stamps, at most a few poll iterations old."""
     result, clock = re.findall(r"clock (-?\d+) (\d+)", sleeper.program.output)[0]
     assert result == "0"
     assert 0 < time.monotonic_ns() - int(clock) < 10_000_000_000
@@ -267,7 +267,7 @@ def test_striding_queues_stop_and_start(start_stack: StartStack) -> None:
         stack.testpmd.start_port(0)
 
 
-@pytest.mark.guest(False)  # by the driver, before it asks a device
+@pytest.mark.guest(False)  # refused by the driver, before it uses a device
 def test_strides_that_cannot_be_are_refused(start_stack: StartStack) -> None:
     for devargs, why in (("mprq_en=1,mprq_log_stride_size=5", "the device takes 6 to 13"),
                          ("mprq_en=1,mprq_log_stride_num=3,mprq_log_stride_size=6",

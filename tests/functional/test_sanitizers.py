@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Programs that are built with AddressSanitizer or ThreadSanitizer run under softhca as they are, and
-hear of their own mistakes only."""
+"""Programs built with AddressSanitizer or ThreadSanitizer run under softhca unchanged, with reports of their
+own errors only."""
 
 import shlex
 import shutil
