@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Many ports, queues and rules in one process, many processes beside each other, ports that come and go
+"""Many ports, queues and rules in one process, many concurrent processes, ports that are plugged and unplugged
 under traffic."""
 
 import json
@@ -34,20 +34,20 @@ DPORT = slice(36, 38)  # of UDP over IPv4, in the frame
 
 
 def install_rules(stack: Stack, count: int, script: Path) -> None:
-    """So many on each port, a UDP port each, in turn to each of its queues."""
+    """Installs `count` rules on each port, one per UDP port, alternating between its queues."""
     rules = "".join(f"flow create {port} ingress pattern eth / ipv4 / udp dst is {FIRST_DPORT + rule} / end "
                     f"actions queue index {rule % QUEUES} / end\n"
                     for port in range(PORTS) for rule in range(count))
     script.write_text(rules)
     position = stack.testpmd.mark_output()
     stack.program.send_line(f"load {script}")
-    stack.testpmd.command("set verbose 0", timeout=600)  # there are prompts after lines of a script, too
+    stack.testpmd.command("set verbose 0", timeout=600)  # testpmd also prints prompts after lines of a script
     created = re.findall(r"Flow rule #\d+ created", stack.program.output[position:])
     assert len(created) == PORTS * count, stack.program.output[position:][-2000:]
 
 
 def frames_for(port: int, count: int) -> list[bytes]:
-    """One for each rule of the port."""
+    """One frame for each rule of the port."""
     frame = bytearray(bytes(udp4(bytes([port]) * 30)))
     frames = []
     for rule in range(count):
@@ -57,7 +57,7 @@ def frames_for(port: int, count: int) -> list[bytes]:
 
 
 def forward(wires: Sequence[SocketWire], count: int) -> None:
-    """A frame for each rule goes into each port, and leaves its neighbour."""
+    """Sends a frame for each rule into each port, and expects it from its neighbour."""
     for port, wire in enumerate(wires):
         wire.send_all(frames_for(port, count))
     for port in range(len(wires)):
@@ -66,7 +66,7 @@ def forward(wires: Sequence[SocketWire], count: int) -> None:
 
 
 def check_counts(stack: Stack, count: int) -> None:
-    """Each queue has had its share in each direction, and nothing was dropped anywhere."""
+    """Checks that each queue had its share in each direction, and nothing was dropped anywhere."""
     for port, device in enumerate(stack.stat().values()):
         for kind in ("rqs", "sqs"):
             packets = [queue["packets"] for queue in device[kind] if queue["state"] == "ready"]
@@ -82,7 +82,7 @@ def check_counts(stack: Stack, count: int) -> None:
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("rules", [64, pytest.param(1024, marks=pytest.mark.thorough)])
 def test_sixteen_ports(open_stack: OpenStack, datapath: str, rules: int, tmp_path: Path) -> None:
-    """256 queues each way in one process, and rules that lead to each of them."""
+    """256 queues in each direction in one process, and rules that lead to each of them."""
     options = [f"--rxq={QUEUES}", f"--txq={QUEUES}", "--rxd=64", "--txd=64", "--total-num-mbufs=40960"]
     with open_stack(PORTS, datapath=datapath, testpmd_args=options, memory_mb=512) as stack:
         before = [device["objects"]["flows"] for device in stack.stat().values()]
@@ -104,8 +104,8 @@ MANY = 1_000_000
 
 
 def commands_of_start(start_stack: StartStack, datapath: str, ports: int) -> list[int]:
-    """How many commands each device was given until all ports had started: a fault that is far away
-    counts them."""
+    """The number of commands to each device until all ports had started, counted by a fault that is never
+    reached."""
     counting = lossless(ports, fault=f"any:EIO:1:{MANY}")
     stack = start_stack(counting, datapath=datapath, testpmd_args=["--rxq=2", "--txq=2", "--rxd=64"])
     left = [stack.inject(port, "none") for port in range(ports)]
@@ -115,14 +115,14 @@ def commands_of_start(start_stack: StartStack, datapath: str, ports: int) -> lis
 
 
 def test_start_is_linear(start_stack: StartStack, datapath: str) -> None:
-    """Each of many ports asks as much of its device as one that is alone."""
+    """Each of many ports issues as many commands to its device as a single port."""
     (alone,) = commands_of_start(start_stack, datapath, 1)
     assert alone > 30
     assert commands_of_start(start_stack, datapath, PORTS) == [alone] * PORTS
 
 
 def instructions_of_start(start_softhca: StartSoftHca, folder: Path, datapath: str, ports: int) -> int:
-    """Of testpmd's main thread, from its start to its end."""
+    """Instructions of testpmd's main thread, from its start to its end."""
     vdevs = [word for port in range(ports)
              for word in ("--vdev", f"net_rawqp{port},device=mlx5_{port},datapath={datapath}")]
     command = ["valgrind", "--tool=callgrind", "--separate-threads=yes", f"--callgrind-out-file={folder}/{ports}",
@@ -138,12 +138,12 @@ def instructions_of_start(start_softhca: StartSoftHca, folder: Path, datapath: s
 
 
 @pytest.mark.thorough
-@pytest.mark.unsanitized  # valgrind takes no sanitizer beside it
+@pytest.mark.unsanitized  # valgrind does not work with sanitizers
 @pytest.mark.timeout(1200)
 def test_start_takes_linear_time(start_softhca: StartSoftHca, new_folder: Callable[[], Path],
                                  datapath: str) -> None:
-    """The next eight ports cost what the first eight did; counted in instructions, as time depends on
-    what else runs."""
+    """The next eight ports cost as much as the first eight, in instructions, as time depends on the machine's
+    load."""
     if shutil.which("valgrind") is None:
         pytest.skip("valgrind is missing (scripts/setup installs it)")
     folder = new_folder()
@@ -158,7 +158,7 @@ PROCESSES = 8
 
 
 def test_eight_processes(start_softhca: StartSoftHca, datapath: str, new_folder: Callable[[], Path]) -> None:
-    """A device each under one softhca, all at once; one is killed, the others do not notice."""
+    """One device each under one softhca, all at once; one is killed, the others are not affected."""
     hca = start_softhca(lossless(PROCESSES), ["sh", "-c", "echo ready; exec sleep 600"])
     hca.program.wait_for("ready")
     env, folder = {**hca.env, **launcher_env(hca.program)}, new_folder()
@@ -185,12 +185,12 @@ def test_eight_processes(start_softhca: StartSoftHca, datapath: str, new_folder:
 
 
 def running_devices(hca: SoftHca) -> list[str]:
-    """Of all programs under this softhca."""
+    """Devices of all programs under this softhca."""
     return sorted(devices_of(json.loads(hca.run_tool("stat", "--json").stdout)))
 
 
 def transfer_at_once(wires: Sequence[SocketWire], ports: set[int]) -> None:
-    """Each gets its own frames back."""
+    """Requires each to get its own frames back."""
     for port in ports:
         wires[port].send_all(numbered(300, 60 + port))
     for port in ports:
@@ -201,12 +201,12 @@ def transfer_at_once(wires: Sequence[SocketWire], ports: set[int]) -> None:
 
 
 def plug_and_unplug(stack: Stack) -> None:
-    """With packets in its rings that nobody takes."""
+    """Unplugs with unread packets in the rings."""
     testpmd = stack.testpmd
     testpmd.expect(f"port attach {stack.vdev(1)}", "Port 1 is attached")
     testpmd.start_port(1)
     stack.wires[1].send_all(numbered(40))
-    testpmd.stop()  # for a moment: testpmd has put the new port on its list, and stops none that is there
+    testpmd.stop()  # briefly: testpmd has put the new port on its list, and does not stop listed ports
     testpmd.expect("set portlist 0", "changed to number of configured ports 1")
     testpmd.expect("start", "packet forwarding")
     testpmd.stop_port(1)
@@ -216,7 +216,7 @@ def plug_and_unplug(stack: Stack) -> None:
 @pytest.mark.parametrize("times", [10, pytest.param(100, marks=pytest.mark.thorough)])
 def test_hot_plug_under_traffic(start_stack: StartStack, datapath: str, times: int,
                                 tell_faults: TellFaults) -> None:
-    """The other port forwards all the time and loses nothing; what came with the plugged one has gone."""
+    """The other port forwards all the time without loss; nothing of the plugged one is left."""
     stack = start_stack(2, datapath=datapath, attach=1, testpmd_args=["--rxq=2", "--txq=2", "--no-flush-rx"])
     testpmd, wire = stack.testpmd, stack.wires[0]
     testpmd.start("io", lossless=True)

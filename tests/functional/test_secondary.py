@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Secondary processes: testpmd beside a testpmd that owns the ports, each with queues of its own.
-What becomes of them is in test_secondary_lives.py."""
+"""Secondary processes: testpmd alongside a testpmd that owns the ports, each with its own queues.
+Their life cycle is in test_secondary_lives.py."""
 
 import re
 import signal
@@ -29,7 +29,7 @@ def packets_of(testpmd: Testpmd, port: int) -> tuple[int, int]:
 @pytest.mark.guest
 @pytest.mark.parametrize("devargs", ["", ",txq_doorbell=blueflame", ",cqe_comp=1", ",mprq_en=1"])
 def test_sends_and_receives(start: StartProcesses, devargs: str) -> None:
-    """All goes through the secondary's queues; both processes count it, each polls its own."""
+    """All packets go through the secondary's queues; both processes count them, each polls its own."""
     processes = start(devargs)
     secondary = processes.secondary()
     processes.steer_to(1)
@@ -48,7 +48,7 @@ def test_sends_and_receives(start: StartProcesses, devargs: str) -> None:
 
 @pytest.mark.guest
 def test_puts_segments_together(start: StartProcesses) -> None:
-    """LRO: a secondary process completes headers as well."""
+    """LRO: a secondary process also completes headers."""
     processes = start(",lro_timeout_usec=1024", options=[
         "--enable-lro", "--enable-scatter", "--rxd=256", "--max-lro-pkt-size=8192"])
     frames = [segment.frame() for segment in flow(5)]
@@ -57,7 +57,7 @@ def test_puts_segments_together(start: StartProcesses) -> None:
         testpmd.silent("set verbose 1")
         testpmd.start("rxonly")
         position, bytes_, together = testpmd.mark_output(), 0, False
-        while not together:  # a matter of time
+        while not together:  # depends on timing
             processes.hca.wires[0].send_all(frames)
             bytes_ += 5 * MSS
             testpmd.program.wait_until(lambda _text: sum(
@@ -74,7 +74,7 @@ def test_tells_what_the_primary_tells(start: StartProcesses) -> None:
                     "show txq info 0 1", "show port 0 rss-hash key"):
         primary, other = ([line for line in testpmd.command(command).splitlines() if "Devargs" not in line]
                           for testpmd in (processes.primary, secondary))
-        # The counters of hardware and netdev, which come last, are the primary's.
+        # Counters of hardware and netdev, which come last, are available in the primary only.
         assert primary[:len(other)] == other
         assert len(primary) == len(other) or command == "show port xstats 0"
 
@@ -89,7 +89,7 @@ def test_refuses_what_is_for_the_primary(start: StartProcesses) -> None:
 
 
 def test_changes_nothing_of_what_it_is_refused(start: StartProcesses, tmp_path: Path) -> None:
-    """Queues, addresses and configuration are in memory that ethdev changes in whatever process."""
+    """Queues, addresses and configuration are in memory that ethdev changes in any process."""
     processes = start()
     testpmd = processes.primary
     address = "02:00:00:00:00:77"
@@ -106,7 +106,7 @@ def test_changes_nothing_of_what_it_is_refused(start: StartProcesses, tmp_path: 
 
 
 def test_without_rings_of_its_own(start: StartProcesses) -> None:
-    """Verbs rings belong to verbs objects: a secondary says so, and sees all but the packets."""
+    """Verbs rings belong to verbs objects: a secondary logs this, and sees everything but packets."""
     processes = start(",datapath=verbs")
     secondary = processes.secondary()
     assert "cannot send or receive: the rings of datapath=verbs" in secondary.program.output
@@ -118,9 +118,8 @@ def test_without_rings_of_its_own(start: StartProcesses) -> None:
 
 
 def test_what_a_secondary_asks(beside: Processes, tmp_path: Path) -> None:
-    """Descriptor status, the clock, how packets are split, a rule's counter, statistics and their reset,
-    memory of its own, what is refused, and a send queue that breaks: the packet is lost, and the next
-    one passes."""
+    """Descriptor status, the clock, buffer split, a rule's counter, statistics and their reset, its own memory,
+    refused calls, and a send queue that breaks: the packet is lost, and the next one passes."""
     program = compiled([SOURCES / "asks.c"], tmp_path / "asks")
     beside.start_primary(program, [], ["-m", "64"], devargs=",rx_timestamp=real")
     beside.hca.program.wait_for("the rule is there", timeout=60)
@@ -152,7 +151,7 @@ def test_what_a_secondary_asks(beside: Processes, tmp_path: Path) -> None:
         since = len(secondary.output)
         secondary.signal(signal.SIGUSR1)
         secondary.wait_for("one more: 1\n", since)
-        while beside.hca.counters(0)["tx_error_wqes"] == 0:  # it fails before the next one is sent
+        while beside.hca.counters(0)["tx_error_wqes"] == 0:  # the packet fails before the next one is sent
             assert time.monotonic() < deadline
     assert "Tx queue 1: reset after an error completion" in secondary.output
     wire.receive_count(2, 20)
@@ -193,7 +192,7 @@ def test_real_time_stamps(start: StartProcesses) -> None:
 
 
 def test_below_the_same_launcher(start: StartProcesses) -> None:
-    """A child of softhca's program, or what was started like one: it opens no device of its own."""
+    """A child of softhca's program, or a program started like one: it opens no device of its own."""
     processes = start()
     env = launcher_env(processes.hca.program)
     processes.preload([env.pop("LD_PRELOAD")])
@@ -206,7 +205,7 @@ def test_below_the_same_launcher(start: StartProcesses) -> None:
 
 
 def test_several_at_once(start: StartProcesses) -> None:
-    """Three processes, each with a third of what RSS spreads."""
+    """Three processes, each with a third of the packets spread by RSS."""
     processes = start(processes=3)
     everybody = [processes.primary, processes.secondary(1), processes.secondary(2)]
     for testpmd in everybody:
@@ -236,19 +235,19 @@ def test_proc_info(start: StartProcesses) -> None:
 
 @pytest.mark.parametrize("tool", ["dpdk-pdump", "dpdk-dumpcap"])
 def test_captures(start: StartProcesses, build: Build, tool: str) -> None:
-    """What the primary receives and sends by port 0."""
+    """Packets that the primary receives and sends on port 0."""
     processes = start()
     processes.primary.start("io")
     file = processes.folder / "capture.pcap"
     if tool == "dpdk-pdump":
         program = processes.run([tool, *processes.eal, "--", "--pdump",
                                  f"port=0,queue=*,rx-dev={file},tx-dev={file}"])
-    else:  # takes no options of EAL; a driver that is there already need not be loaded
+    else:  # takes no EAL options; a preloaded driver need not be loaded
         processes.preload([str(build.driver)])
         program = processes.run([tool, "-i", "0", "-w", str(file)])
     program.wait_for("capture for|Capturing on", timeout=60)
     deadline = time.monotonic() + 20
-    while time.monotonic() < deadline:  # the tool does not say when it captures
+    while time.monotonic() < deadline:  # the tool does not report when it starts to capture
         processes.transfer(10)
         if file.exists() and file.stat().st_size > 40000:
             break
@@ -263,7 +262,7 @@ def spread(count: int) -> list[bytes]:
 
 
 def expect_all(processes: Processes, frames: list[bytes]) -> None:
-    """In any order, for several processes forward them; addresses are theirs."""
+    """Requires all frames in any order, as several processes forward them and set the addresses."""
     for source, sink in (processes.hca.wires, reversed(processes.hca.wires)):
         for frame in frames:
             source.send(frame)
@@ -273,7 +272,7 @@ def expect_all(processes: Processes, frames: list[bytes]) -> None:
 
 
 def test_symmetric_mp(beside: Processes, tmp_path: Path) -> None:
-    """Two processes, alike, with a queue of each port."""
+    """Two equal processes, each with a queue of each port."""
     program = compiled([EXAMPLES / "symmetric_mp/main.c"], tmp_path / "symmetric_mp")
     options = ["-p", "3", "--num-procs=2", "--proc-id"]
     beside.start_primary(program, [*options, "0"])
@@ -284,7 +283,7 @@ def test_symmetric_mp(beside: Processes, tmp_path: Path) -> None:
 
 
 def test_client_server_mp(beside: Processes, tmp_path: Path) -> None:
-    """A server receives and deals packets out to two clients, which send them."""
+    """A server receives packets and distributes them to two clients, which send them."""
     folder = EXAMPLES / "client_server_mp"
     shared = f"-I{folder}/shared"
     server = compiled([folder / "mp_server" / name for name in ("main.c", "init.c", "args.c")],

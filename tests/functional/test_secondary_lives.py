@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Processes that share ports, while one of them changes the ports, hangs or dies."""
+"""Processes that share ports, when one of them changes the ports, hangs or dies."""
 
 import os
 import random
@@ -24,7 +24,7 @@ guest_if_thorough = pytest.mark.guest(when=lambda params: params["kills"] == 50)
 
 def says(stats: int = 0, received: int | str = r"\d+", link: str = "up", clock: int | str = 0,
          stop: int = -1, removed: int = 0) -> str:
-    """What forward.c answers to SIGUSR1."""
+    """The answer of forward.c to SIGUSR1."""
     return (f"stats: {stats}, received: {received}, link: {link}, clock: {clock}, stop: {stop}, "
             f"removed: {removed}\n")
 
@@ -46,7 +46,7 @@ def ask(program: Screen, answer: str, timeout: float) -> None:
 
 @contextmanager
 def traffic(processes: Processes) -> Iterator[None]:
-    """Frames come all the time; at the end none is under way."""
+    """Sends frames all the time; at the end none is in flight."""
     over = threading.Event()
 
     def send() -> None:
@@ -74,7 +74,7 @@ def restart(testpmd: Testpmd, *between: str) -> None:
 
 
 def set_queues_up(testpmd: Testpmd) -> None:
-    """Those of the secondary, while the ports run."""
+    """Sets up the secondary's queues while the ports run."""
     for port in range(2):
         for queue in "rxq", "txq":
             testpmd.silent(f"port {port} {queue} 1 stop",
@@ -92,8 +92,8 @@ CHANGES: dict[str, Callable[[Testpmd], None]] = {
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_follows(start: StartProcesses, forward: str, change: str) -> None:
-    """Bursts are empty where the primary is at work, and it does not wait for the application, which
-    polls on. Nothing is lost of what comes after."""
+    """Bursts are empty while the primary works on a queue, and it does not wait for the application, which
+    keeps polling. No later packet is lost."""
     processes = start()
     secondary = run_forward(processes, forward)
     processes.steer_to(1)
@@ -109,8 +109,8 @@ def test_follows(start: StartProcesses, forward: str, change: str) -> None:
 
 
 def test_the_primary_closes_a_port(start: StartProcesses, forward: str) -> None:
-    """The other one goes on, also when the secondary closes the same port afterwards, whose number
-    ethdev has forgotten then."""
+    """The other port continues, even when the secondary closes the same port afterwards, whose number ethdev has
+    then released."""
     processes = start()
     secondary = run_forward(processes, forward)
     processes.steer_to(1)
@@ -128,8 +128,8 @@ def test_the_primary_closes_a_port(start: StartProcesses, forward: str) -> None:
 
 
 def test_a_port_is_plugged(start: StartProcesses, forward: str) -> None:
-    """EAL has the secondary detach what its primary detaches, and attach what comes. No program may
-    poll a port meanwhile."""
+    """EAL makes the secondary detach and attach the same devices as its primary. No program may poll a port
+    meanwhile."""
     processes = start()
     program = run_forward(processes, forward)
     for _ in range(3):
@@ -150,7 +150,7 @@ def test_a_port_is_plugged(start: StartProcesses, forward: str) -> None:
 
 
 def test_a_port_is_plugged_after_a_hang(start: StartProcesses, forward: str) -> None:
-    """Bursts ask nothing for a second after a question without an answer: who attaches does."""
+    """Bursts send no request for a second after an unanswered one; attaching does."""
     processes = start()
     program = run_forward(processes, forward)
     processes.primary.stop_port(1)
@@ -165,8 +165,8 @@ def test_a_port_is_plugged_after_a_hang(start: StartProcesses, forward: str) -> 
 
 
 def test_a_closed_port_is_unplugged(start: StartProcesses, forward: str) -> None:
-    """The primary has erased its name then: the secondary's goes all the same. Until then it says
-    that it is gone, whatever it is asked."""
+    """The primary has already erased its name, but the secondary's port is removed as well. Until then, every
+    call reports that it is gone."""
     processes = start()
     program = run_forward(processes, forward)
     program.signal(signal.SIGWINCH)
@@ -181,7 +181,7 @@ def test_a_closed_port_is_unplugged(start: StartProcesses, forward: str) -> None
 
 
 def test_another_port_takes_the_place(start: StartProcesses, forward: str) -> None:
-    """A secondary that still has the former one leaves the state of the new one alone."""
+    """A secondary that still has the former port does not touch the state of the new one."""
     processes = start()
     program = run_forward(processes, forward)
     processes.primary.stop_port(0)
@@ -193,7 +193,7 @@ def test_another_port_takes_the_place(start: StartProcesses, forward: str) -> No
 
 
 def test_attaches_while_a_port_is_made_anew(start: StartProcesses, forward: str) -> None:
-    """Over and over: there is no port at times."""
+    """Repeatedly, so that at times there is no port."""
     processes = start()
     processes.primary.stop_port(1)
     for _ in range(8):
@@ -205,7 +205,7 @@ def test_attaches_while_a_port_is_made_anew(start: StartProcesses, forward: str)
 
 
 def test_a_port_is_closed_beside_a_call(start: StartProcesses, forward: str) -> None:
-    """Of a secondary, which looks at what the primary is about to free: that waits for it."""
+    """A secondary's call reads data that the primary is about to free: the primary waits for it."""
     processes = start()
     program = run_forward(processes, forward)
     processes.primary.stop_port(1)
@@ -222,7 +222,7 @@ def test_a_port_is_closed_beside_a_call(start: StartProcesses, forward: str) -> 
 
 
 def test_a_device_dies(beside: Processes, forward: str) -> None:
-    """Whose port lives in the primary, which does nothing about it."""
+    """The device's port exists in the primary, which does not react."""
     beside.start_primary(forward, [], ["-m", "64"])
     beside.hca.program.wait_for("the ports are there", timeout=60)
     program = run_forward(beside, forward)
@@ -234,14 +234,14 @@ def test_a_device_dies(beside: Processes, forward: str) -> None:
 
 @pytest.mark.guest
 def test_the_primary_dies(start: StartProcesses, forward: str) -> None:
-    """What polls on gets nothing, what asks an error, and nothing waits. The kernel has all that the
-    primary had of the devices."""
+    """Bursts are empty, other calls return errors, and nothing waits. The kernel has taken back all objects of the
+    primary."""
     processes = start()
     program = run_forward(processes, forward)
     processes.steer_to(1)
     processes.transfer(50)
     ask(program, says(received=50), 5)
-    processes.transfer(50)  # also after the stop that was refused
+    processes.transfer(50)  # even after the refused stop
     assert "rte_eth_dev_stop is for the primary process" in program.output
     processes.hca.signal_program(signal.SIGKILL)
     program.wait_for("net_rawqp0: the primary process is gone")
@@ -251,7 +251,7 @@ def test_the_primary_dies(start: StartProcesses, forward: str) -> None:
 
 
 def test_the_primary_hangs(start: StartProcesses, forward: str) -> None:
-    """Questions come to an end without an answer, and the secondary goes on when it is back."""
+    """Requests time out without an answer, and the secondary continues when the primary is back."""
     processes = start()
     program = run_forward(processes, forward)
     processes.steer_to(1)
@@ -263,7 +263,7 @@ def test_the_primary_hangs(start: StartProcesses, forward: str) -> None:
 
 
 def test_a_secondary_hangs(start: StartProcesses, forward: str) -> None:
-    """The primary waits a second for all of its queues, says so, and goes on."""
+    """The primary waits a second for all of its queues, logs this, and continues."""
     processes = start()
     program = run_forward(processes, forward)
     processes.steer_to(1)
@@ -281,7 +281,7 @@ def test_a_secondary_hangs(start: StartProcesses, forward: str) -> None:
 
 
 def test_a_secondary_is_late(start: StartProcesses, forward: str) -> None:
-    """It still polls as before when its primary starts the queues again: they wait for it."""
+    """It is still in a burst when its primary restarts the queues: they wait for it."""
     processes = start()
     program = run_forward(processes, forward)
     program.signal(signal.SIGHUP)
@@ -302,8 +302,8 @@ def test_a_secondary_is_late(start: StartProcesses, forward: str) -> None:
 
 
 def test_a_secondary_sleeps_through_new_rings(start: StartProcesses, forward: str) -> None:
-    """It hangs, outside of bursts, from before its queues are stopped until after others run in their
-    place: it goes on with these."""
+    """It hangs, outside bursts, from before its queues are stopped until others have replaced them: it continues
+    with these."""
     processes = start()
     program = run_forward(processes, forward)
     processes.steer_to(1)
@@ -314,7 +314,7 @@ def test_a_secondary_sleeps_through_new_rings(start: StartProcesses, forward: st
     program.wait_for("dumping")
     restart(processes.primary, "port config all rxd 1024", "port config all txd 1024")
     program.signal(signal.SIGHUP)
-    processes.primary.silent("port 1 rxq 0 stop", "port 1 rxq 0 start")  # waits for its answer
+    processes.primary.silent("port 1 rxq 0 stop", "port 1 rxq 0 start")  # testpmd waits for its answer
     program.signal(signal.SIGALRM)
     program.wait_for("dump: 0")
     processes.steer_to(1)
@@ -326,9 +326,9 @@ def test_a_secondary_sleeps_through_new_rings(start: StartProcesses, forward: st
 @pytest.mark.parametrize("devargs", ["", ",mprq_en=1"])
 def test_secondaries_are_killed(start: StartProcesses, forward: str, kills: int, devargs: str,
                                 record_testsuite_property: Callable[[str, object], None]) -> None:
-    """At random moments, with packets under way. A process that is killed takes along what its own
-    code holds, one burst at most; the rings lose nothing, and the devices have as many objects as
-    before. What DPDK's rings and caches would lose or leave locked is not the question here."""
+    """At random moments, with packets in flight. A killed process loses the packets that its own code holds, at
+    most one burst; the rings lose nothing, and the devices have as many objects as before. Losses and locks
+    of DPDK's rings and caches are not tested here."""
     processes = start(devargs, options=["--mbcache=0"], eal=["--mbuf-pool-ops-name=lf_stack"])
     primary = processes.primary
     processes.steer_to(1)
@@ -341,7 +341,7 @@ def test_secondaries_are_killed(start: StartProcesses, forward: str, kills: int,
             processes.hca.wires[0].send(frame)
         time.sleep(moments.uniform(0, 0.01))
         kill(processes, program)
-        if number % 5 == 4:  # nothing is in the rings when ports are stopped
+        if number % 5 == 4:  # the rings are empty when ports are stopped
             primary.stop_port("all")
             lost.append(primary.mbufs_in_use())
             primary.start_port("all")
@@ -366,7 +366,7 @@ def expect_primary_forwards(processes: TestpmdProcesses) -> None:
     processes.steer_to(0)
     processes.primary.start("io")
     processes.hca.wires[0].send(marker())
-    processes.hca.wires[1].receive_until(marker())  # what the killed ones have forwarded
+    processes.hca.wires[1].receive_until(marker())  # packets forwarded by the killed ones
     processes.transfer(50)
     processes.primary.stop()
 
@@ -375,8 +375,8 @@ def expect_primary_forwards(processes: TestpmdProcesses) -> None:
 @rounds
 def test_secondaries_are_killed_as_they_attach(start: StartProcesses, forward: str,
                                                kills: int) -> None:
-    """The primary goes on. It may not end: EAL's clean-up waits for ever for a lock that a process
-    was killed with while EAL began there."""
+    """The primary continues. It must not exit: EAL's cleanup would wait forever for a lock held by a process that
+    was killed during EAL's initialization."""
     processes = start()
     objects = processes.objects()
     moments = random.Random(3)
@@ -389,7 +389,7 @@ def test_secondaries_are_killed_as_they_attach(start: StartProcesses, forward: s
 
 
 def expect_an_end(program: Screen) -> None:
-    """Its primary is gone: it has given up, or lives and can be asked, and learns of it some time."""
+    """The primary is gone: the program has exited, or still responds and notices it eventually."""
     try:
         program.wait_for("forwarding", timeout=30)
     except ProgramError:
@@ -405,8 +405,8 @@ def expect_an_end(program: Screen) -> None:
 @pytest.mark.timeout(900)
 @rounds
 def test_primaries_are_killed(beside: Processes, forward: str, kills: int) -> None:
-    """At random moments, some while a secondary attaches: that says that the primary is gone, or
-    cannot begin, and ends only when it is told to. The next primary begins anew."""
+    """At random moments, some while a secondary attaches: it reports that the primary is gone, or fails to start,
+    and otherwise ends only on request. The next primary starts afresh."""
     moments = random.Random(7)
     for number in range(kills):
         beside.start_primary(forward, [], ["-m", "64"])

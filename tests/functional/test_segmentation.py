@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""TCP segmentation and tag insertion: what the device makes of one packet is compared byte by byte
-with frames that Scapy builds."""
+"""TCP segmentation and tag insertion: the device's output is compared byte by byte with frames built by Scapy."""
 
 from typing import Callable, Iterator
 
@@ -22,7 +21,7 @@ MSS = 400
 
 @pytest.fixture(scope="module")
 def stack(datapath: str, open_stack: OpenStack) -> Iterator[Stack]:
-    """Port 1 segments what comes on port 0."""
+    """Port 1 segments packets received on port 0."""
     with open_stack(2, datapath=datapath) as stack:
         stack.testpmd.stop_port(1)
         for layer in ("ip", "udp", "tcp"):
@@ -63,7 +62,7 @@ def tcp(flags: str = "A") -> TCP:
 
 
 def segments(headers: Callable[[int, TCP], Packet], data: bytes, flags: str) -> list[bytes]:
-    """The frames that `data` with these headers must become."""
+    """The expected frames for `data` with these headers."""
     frames = []
     for index, start in enumerate(range(0, len(data), MSS)):
         header = tcp(flags)
@@ -75,7 +74,7 @@ def segments(headers: Callable[[int, TCP], Packet], data: bytes, flags: str) -> 
 
 
 def check(got: list[Ether], want: list[bytes]) -> None:
-    """All but the Ethernet addresses, which the csum engine rewrites."""
+    """Compares everything but the Ethernet addresses, which the csum engine rewrites."""
     assert [bytes(frame)[12:] for frame in got] == [padded(frame)[12:] for frame in want]
 
 
@@ -136,7 +135,7 @@ def test_announced(stack: Stack) -> None:
 
 
 def test_tags_are_put_in(stack: Stack, datapath: str) -> None:
-    """One by the device, two by the driver; not with datapath=verbs."""
+    """One tag by the device, two by the driver; not with datapath=verbs."""
     testpmd = stack.testpmd
     capabilities = testpmd.command("show port 1 tx_offload capabilities")
     if datapath != "mlx5":

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Packets that testpmd gives a time to be sent at (`set txtimes`), by DPDK's own net_mlx5 and by ours:
-none may leave before its time. How late one is, a machine with other work decides."""
+"""Packets that testpmd schedules (`set txtimes`), sent by DPDK's own net_mlx5 and by our driver: none may leave
+before its time. How late they are depends on the machine's load."""
 
 import struct
 import time
@@ -18,7 +18,7 @@ from functional.conftest import OpenStack
 
 SEND_ON_TIMESTAMP = 1 << 21  # RTE_ETH_TX_OFFLOAD_SEND_ON_TIMESTAMP
 GAP = 5_000_000  # ns
-# What testpmd writes after the UDP header: signature, numbers of packet and queue, time.
+# testpmd's data after the UDP header: signature, numbers of packet and queue, time.
 MARK = struct.Struct("!IHHQ")
 SIGNATURE = 0xBEEFC0DE
 MARK_AT = 42
@@ -27,7 +27,7 @@ MARK_AT = 42
 class Driver(NamedTuple):
     pmd: str
     options: dict[str, str]
-    counts: bool  # times that it cannot keep
+    counts: bool  # counts times that it cannot keep
 
 
 DRIVERS = {"mlx5": Driver("mlx5", {}, False),
@@ -47,8 +47,7 @@ def stack(open_stack: OpenStack, driver: Driver) -> Iterator[Stack]:
 
 
 def arrivals(wire: SocketWire, count: int) -> list[tuple[int, int]]:
-    """(when a packet was to be sent, when it was here), of as many packets; 0: at once. The device's
-    clock is the machine's."""
+    """(scheduled time, arrival time) of `count` packets; 0: unscheduled. The device's clock is the machine's."""
     seen: list[tuple[int, int]] = []
     while len(seen) < count:
         frame = wire.receive(timeout=20)
@@ -60,7 +59,7 @@ def arrivals(wire: SocketWire, count: int) -> list[tuple[int, int]]:
 
 
 def send(stack: Stack, inter: int, count: int, burst: int = 1, intra: int = 0) -> list[tuple[int, int]]:
-    """testpmd goes on with the times where it was: these tests have an order, and nothing is dropped."""
+    """testpmd continues with the times where it stopped: these tests are ordered, and nothing is dropped."""
     stack.testpmd.silent(f"set burst {burst}", f"set txtimes {inter},{intra}")
     stack.testpmd.start("txonly", lossless=True)
     try:
@@ -70,7 +69,7 @@ def send(stack: Stack, inter: int, count: int, burst: int = 1, intra: int = 0) -
 
 
 def settle(stack: Stack) -> None:
-    """What is still to be sent goes with the queue; what went before is still on the wire."""
+    """Unsent packets are discarded with the queue; those sent before are still on the wire."""
     stack.testpmd.stop_port(0)
     while stack.wires[0].poll(0.2) is not None:
         pass
@@ -97,7 +96,7 @@ def test_packets_leave_at_their_times(stack: Stack, driver: Driver) -> None:
 
 
 def test_packets_after_one_leave_with_it(stack: Stack) -> None:
-    """The first packet of each burst has a time, or each has."""
+    """The first packet of each burst has a time, or every packet."""
     for intra in (0, GAP // 8):
         seen = send(stack, GAP, 96, burst=8, intra=intra)
         due = 0
@@ -110,8 +109,8 @@ def test_packets_after_one_leave_with_it(stack: Stack) -> None:
 
 
 def test_times_that_cannot_be_kept(stack: Stack, driver: Driver) -> None:
-    """Past ones go at once; those that are farther ahead than the device can tell, too."""
-    send(stack, 1, 500)  # the ring's first ones may be ahead still
+    """Packets with past times are sent at once, and so are those too far ahead for the device."""
+    send(stack, 1, 500)  # the first ones' times may still be ahead
     if driver.counts:
         assert stack.testpmd.xstats(0)["tx_timestamp_past_errors"] >= 100
     settle(stack)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Traffic in both directions for a long time, with control calls beside it: nothing is lost, and memory
-and descriptors stay what they were."""
+"""Traffic in both directions for a long time, with concurrent control calls: nothing is lost, and memory and
+descriptors do not grow."""
 
 import os
 import re
@@ -16,7 +16,7 @@ from rig.stack import Stack
 
 from functional.conftest import OpenStack
 
-PACKETS = 2000  # of a round
+PACKETS = 2000  # per round
 MINUTES = 10
 GROWTH_KIB = 256  # allowed, of several hundred MiB: the C library's heap is not as flat as DPDK's
 
@@ -48,14 +48,14 @@ def one_round(stack: Stack, number: int) -> None:
         testpmd.start("io", lossless=True)
 
 
-@pytest.mark.unsanitized  # whose allocator gives nothing back for a while
+@pytest.mark.unsanitized  # whose allocator delays releases
 @pytest.mark.timeout(MINUTES * 60 + 300)
 @pytest.mark.parametrize("seconds", [
     10, pytest.param(MINUTES * 60, marks=pytest.mark.thorough)])
 def test_memory_stays_flat(open_stack: OpenStack, seconds: int) -> None:
     with open_stack(2, datapath="mlx5", testpmd_args=["--rxq=2", "--txq=2"]) as stack:
         stack.testpmd.start("io", lossless=True)
-        for number in range(30):  # until all that is made once has been made
+        for number in range(30):  # until all one-time allocations have been made
             one_round(stack, number)
         resident, files, heap = memory_of(stack)
         deadline = time.monotonic() + seconds

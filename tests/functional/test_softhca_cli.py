@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The launcher's command line, and the devices and TAPs that it makes of it."""
+"""The launcher's command line, and the devices and TAPs that it creates from it."""
 
 import re
 import subprocess
@@ -108,13 +108,13 @@ def test_files_are_where_softhca_was_started(launcher: Launcher, monkeypatch: py
     assert [cable, other, out, run, here, above] == ["cable", "else", "out.pcap", "run", ".", ".."]
 
 
-START_UP_S = 0.05  # what a program may take longer to start than by itself
+START_UP_S = 0.05  # allowed increase of a program's start-up time
 
 
 @pytest.mark.parametrize("program", ["true", "ibv_devinfo"])
 def test_programs_start_soon(launcher: Launcher, program: str) -> None:
-    """Whatever runs beside makes programs slower at times: of several runs the quickest counts. The runtime
-    folder is where it is when nobody says."""
+    """Other load slows programs down at times, so the fastest of several runs counts. The runtime folder is the
+    default one."""
     del launcher.env["XDG_RUNTIME_DIR"]
 
     def quickest(*command: str) -> float:

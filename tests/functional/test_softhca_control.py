@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`softhca stat`, `link` and `fault`, and the control socket below them."""
+"""`softhca stat`, `link` and `fault`, and the underlying control socket."""
 
 import json
 import os
@@ -70,7 +70,7 @@ def test_an_answer_that_cannot_be_written(launcher: Launcher, command: list[str]
     assert "cannot write to stdout (No space left on device)" in result.stderr
 
 
-# As libvma has them, which know its own descriptors only.
+# As in libvma, whose functions know only its own descriptors.
 EPOLL_OF_OTHERS = """
 #include <errno.h>
 int epoll_create1(int flags) { (void)flags; return 1000; }
@@ -91,7 +91,7 @@ def test_stat_beside_a_library_with_functions_of_libc(launcher: Launcher) -> Non
 
 
 def test_stat_counts_what_passes(launcher: Launcher) -> None:
-    """A generator feeds the kernel netdev: every frame is counted on both ways."""
+    """A generator feeds the kernel netdev: every frame is counted on both sides."""
     options = ["--port", "wire=gen:count=500,size=1000,netdev=tap:kn0"]
     inner = [launcher.softhca, *options, "--", "ibv_asyncwatch", "-d", "mlx5_0"]
     watch = launcher.start_command([*OWN_NETWORK, *inner])
@@ -211,10 +211,10 @@ def test_control_socket_survives_garbage(launcher: Launcher) -> None:
         client.sendall(b'"stat"}\n{"cmd":"stat"}\n')  # and two at once
         assert "devices" in json.loads(replies.readline())
         assert "devices" in json.loads(replies.readline())
-        with suppress(ConnectionError):  # a line without end is hung up on
+        with suppress(ConnectionError):  # the server closes the connection on an endless line
             client.sendall(b"x" * 100_000)
             assert replies.readline() == b""
-    idle = [control_socket(launcher) for _ in range(10)]  # that never ask anything
+    idle = [control_socket(launcher) for _ in range(10)]  # which never send a request
     assert launcher.run("stat").returncode == 0
     for client in idle:
         client.close()

@@ -79,7 +79,7 @@ def test_ctrl_c_arrives_once(launcher: Launcher) -> None:
     try:
         wait_for(b"ready")
         os.write(terminal, b"\x03")
-        wait_for(b"^C")  # the terminal signals first, and echoes then
+        wait_for(b"^C")  # the terminal signals first, then echoes
         # The launcher takes signals lowest number first: a second SIGINT would be counted by now.
         os.kill(pid, signal.SIGUSR1)
         wait_for(b"ints: 1\r\n")
@@ -106,8 +106,8 @@ def test_killed_launcher_takes_the_program_along(launcher: Launcher) -> None:
     assert launcher.runtime_folders() == [], "the next run removes what the killed one left"
 
 
-# As daemon(3) and most daemons do it: the program that was started ends at once. The daemon opens a
-# device; it ends with status 9 on SIGTERM.
+# As in daemon(3) and most daemons, the started program ends at once. The daemon opens a device; it exits with
+# status 9 on SIGTERM.
 DAEMON = """
 import os, signal, time
 launcher = os.getppid()
@@ -162,7 +162,7 @@ def test_running_instances_keep_their_folders(launcher: Launcher) -> None:
     assert program.wait() == 5
 
 
-# As a container has it that was started without --shm-size, but smaller.
+# As in a container started without --shm-size, but smaller.
 LITTLE_SHARED_MEMORY = ["unshare", *(["--map-root-user"] if os.geteuid() else []), "--mount", "sh", "-c",
                         'mount -t tmpfs -o size=1m none /dev/shm; exec "$@"', "little-shared-memory"]
 

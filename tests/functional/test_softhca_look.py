@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`softhca dump`, `trace` and `capture`: what they tell of a testpmd with rules, on its packets."""
+"""`softhca dump`, `trace` and `capture` on a testpmd with rules, and on its packets."""
 
 import json
 import os
@@ -28,7 +28,7 @@ INBOUND, OUTBOUND = 1, 2
 
 @pytest.fixture(scope="module")
 def stack(open_stack: OpenStack) -> Iterator[Stack]:
-    """A port that drops, two queues, and a rule for UDP port 53."""
+    """A port that drops packets without descriptors, two queues, and a rule for UDP port 53."""
     arguments = ["--rxq=2", "--txq=2", f"--rxd={DESCRIPTORS}", "--rss-udp"]
     with open_stack([PortSpec()], testpmd_args=arguments) as stack:
         stack.testpmd.create_flow(
@@ -37,14 +37,14 @@ def stack(open_stack: OpenStack) -> Iterator[Stack]:
 
 
 class Looking:
-    """A `softhca trace` or `capture` that has begun."""
+    """A running `softhca trace` or `capture`."""
 
     def __init__(self, build: Build, env: dict[str, str], log: Path, *arguments: str) -> None:
         self.program = Program([str(build.softhca), *arguments], log, env, name="look")
         self.program.wait_for("(tracing|capturing) ")
 
     def end(self) -> str:
-        """What it has said by its end."""
+        """Ends it; returns its output."""
         assert self.program.wait() == 0, self.program.output
         return self.program.output
 
@@ -59,7 +59,7 @@ def looking(stack: Stack, log: Path, *arguments: str) -> Iterator[Looking]:
 
 
 def traced(stack: Stack, folder: Path, frame: bytes) -> str:
-    """What `softhca trace` tells of this frame that arrives."""
+    """The output of `softhca trace` for this received frame."""
     with looking(stack, folder / "trace.log", "trace", "mlx5_0", "--count", "1") as trace:
         stack.wires[0].send(frame)
         return trace.end()
@@ -128,7 +128,7 @@ def test_a_packet_that_misses_by_one_bit(stack: Stack, tmp_path: Path) -> None:
 
 
 def test_a_packet_for_which_there_is_no_descriptor(stack: Stack, tmp_path: Path) -> None:
-    """testpmd does not poll: what it has posted is soon used up."""
+    """testpmd does not poll: its posted descriptors are soon used up."""
     frame = to_bytes(udp4(dport=53))
     for _ in range(2 * DESCRIPTORS):
         stack.wires[0].send(frame)
@@ -143,7 +143,7 @@ def test_a_packet_for_which_there_is_no_descriptor(stack: Stack, tmp_path: Path)
 
 def test_a_packet_that_is_sent(stack: Stack, tmp_path: Path) -> None:
     frame = padded(udp4(dport=53))
-    stack.testpmd.start("io")  # to the port that it came from
+    stack.testpmd.start("io")  # back to the port of arrival
     with looking(stack, tmp_path / "log", "trace", "--json", "--count", "2") as trace:
         stack.wires[0].send(frame)
         told = trace.end()
@@ -161,7 +161,7 @@ def test_a_packet_that_is_sent(stack: Stack, tmp_path: Path) -> None:
 
 
 class Reader(RawPcapNgReader):  # type: ignore[misc]
-    """Keeps the options of packets: Scapy 2.5 gives comments only."""
+    """Keeps the options of packets: Scapy 2.5 returns only comments."""
 
     options: dict[int, bytes] = {}
 
@@ -178,13 +178,13 @@ class Reader(RawPcapNgReader):  # type: ignore[misc]
 
 
 def read_capture(file: Path) -> list[tuple[bytes, Any, dict[int, bytes]]]:
-    """Of each packet: its bytes, what Scapy tells of it, its options."""
+    """For each packet: its bytes, Scapy's metadata, its options."""
     reader = Reader(str(file))
     return [(data, metadata, dict(reader.options)) for data, metadata in reader]
 
 
 def test_capture_is_read_by_scapy(stack: Stack, tmp_path: Path) -> None:
-    """Both directions, with queue and outcome; an interrupt ends the file in good order."""
+    """Both directions, with queue and outcome; an interrupt leaves a complete file."""
     frame = padded(udp4(dport=53))
     (queue,) = set(queues_of(stack, rule_of_port_53(stack)))
     stack.testpmd.start("io")
@@ -192,7 +192,7 @@ def test_capture_is_read_by_scapy(stack: Stack, tmp_path: Path) -> None:
     with looking(stack, tmp_path / "log", "capture", "mlx5_0", str(file)) as capture:
         stack.wires[0].send(frame)
         deadline = time.monotonic() + 20
-        while len(read_capture(file)) < 2:  # each packet is written at once
+        while len(read_capture(file)) < 2:  # each packet is written immediately
             assert time.monotonic() < deadline, capture.program.output
             time.sleep(0.01)
         capture.program.signal(signal.SIGINT)
@@ -228,7 +228,7 @@ def test_the_end_of_the_program_ends_the_looking(open_stack: OpenStack, tmp_path
 
 
 def test_a_device_that_waits_for_its_guest(build: Build, tmp_path: Path) -> None:
-    """The process of a guest's NIC has the same control socket, wherever its starter wants it."""
+    """The process of a guest's NIC has the same control socket, at a given path."""
     control = tmp_path / "nic0.control"
     wire = SocketWire(tmp_path / "wire")
     command = [str(build.folder / "app/softhca/pci/softhca-pci"), f"--port=wire={wire.spec}",

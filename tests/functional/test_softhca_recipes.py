@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The recipes of the manual of softhca do what they say, as written. (That for sanitizers is in
-test_sanitizers.py.)"""
+"""The recipes of softhca's manual work as written. (The one for sanitizers is in test_sanitizers.py.)"""
 
 import os
 import re
@@ -23,13 +22,13 @@ from scapy.utils import rdpcap, wrpcap
 
 pytestmark = pytest.mark.unsanitized  # programs that are not ours run in it
 
-# The project's own, that sends to itself; with an argument it makes a mistake.
+# The project's own program, which sends to itself; with an argument it misbehaves.
 MY_PROGRAM = Path(__file__).parent / "sanitized/traffic.cpp"
 CI_JOB = "A CI job for your own program"
 
 
 class Workshop:
-    """A folder to work in, on a machine where softhca and the driver are installed."""
+    """A working folder, on a machine where softhca and the driver are installed."""
 
     def __init__(self, build: Build, folder: Path) -> None:
         self.folder = folder
@@ -67,7 +66,7 @@ def workshop(build: Build, new_folder: Callable[[], Path]) -> Iterator[Workshop]
 
 
 def test_ci_job(workshop: Workshop) -> None:
-    """Each line of its script succeeds, and one whose program fails does not."""
+    """Each line of its script succeeds, and a line whose program fails does not."""
     (workshop.folder / "Makefile").write_text(
         f"my-program:\n\tg++ -std=c++20 {MY_PROGRAM} -o $@ -libverbs -pthread\n")
     (workshop.folder / "test_forwarding.py").write_text(manual_recipe(CI_JOB, "import"))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Device arguments of DPDK's own net_mlx5: with each its ports start and forward, or it says why not."""
+"""Device arguments of DPDK's own net_mlx5: with each, its ports start and forward, or it reports the reason."""
 
 import re
 
@@ -9,7 +9,7 @@ from rig.ports import lossless
 
 from functional.conftest import StartStack
 
-# Those that do not get into each other's way together, as each stack takes its time.
+# Compatible arguments are combined, as each stack takes its time.
 ARGUMENTS = {
     "plain queues": "rxq_cqe_comp_en=0,rx_vec_en=0,txq_mpw_en=0,sq_db_nc=0",
     "inlined": "rxq_cqe_comp_en=1,txq_mpw_en=1,txq_inline_max=256,txq_inline_mpw=128,txqs_min_inline=1,sq_db_nc=1",
@@ -20,9 +20,9 @@ ARGUMENTS = {
              "dv_esw_en=0,repr_matching_en=0,fdb_def_rule_en=0,dv_xmeta_en=3",
     "memory": "mr_ext_memseg_en=0,mr_mempool_reg_en=0,sys_mem_en=1,reclaim_mem_mode=2,max_dump_files_num=1",
     "special queues": "hp_buf_log_sz=11,delay_drop=1,lro_timeout_usec=32,tx_skew=100",
-    "no switch": "representor=[0]",  # of which there are none
+    "no switch": "representor=[0]",  # there are no representors
 }
-# What it says, as on other NICs without the unit, and goes on without.
+# Its messages, as on other NICs without the unit; it continues without it.
 GOES_WITHOUT = {
     "rxq_cqe_comp_en=2": "Flow Tag CQE compression format isn't supported",
     "rxq_cqe_comp_en=4": "L3/L4 Header CQE compression format isn't supported",
@@ -35,7 +35,7 @@ REFUSED = {"tx_pp=1000": "Packet pacing is not supported"}
 
 
 def forwards(start_stack: StartStack, devargs: str) -> str:
-    """What testpmd said as it started."""
+    """testpmd's output at its start."""
     stack = start_stack(lossless(1), pmd="mlx5", pmd_devargs=devargs, memory_mb=512)
     stack.testpmd.start("io", lossless=True)
     stack.wires[0].transfer(numbered(500), to=stack.wires[0])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What DPDK's own net_mlx5 tells of packets that found no buffer: as on other NICs, what the device has counted."""
+"""DPDK's own net_mlx5 reports packets that found no buffer from the device's counters, as on other NICs."""
 
 import pytest
 from rig.packets import numbered, opaque
@@ -12,7 +12,7 @@ RXD = 128
 
 @pytest.mark.parametrize("devx", ["on", "off"])
 def test_packets_without_a_buffer_are_missed(start_stack: StartStack, devx: str) -> None:
-    """By a counter set of its own, where there is DevX; else by the kernel's, in sysfs."""
+    """From its own counter set, where there is DevX; else from the kernel's, in sysfs."""
     stack = start_stack([PortSpec(options={"devx": devx})], pmd="mlx5", memory_mb=512,
                         testpmd_args=[f"--rxd={RXD}"])
     assert stack.testpmd.stats(0).rx_missed == 0

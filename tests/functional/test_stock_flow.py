@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Rules of DPDK's own net_mlx5 for headers in tunnels, and for those that are no TCP or UDP: each
-takes its packet, and leaves one that differs in one bit. Rules that change packets, received and
-sent: what comes out is what Scapy builds that way."""
+"""Rules of DPDK's own net_mlx5 for headers in tunnels, and for those other than TCP and UDP: each takes its
+packet, and not one that differs in one bit. Rules that change received and sent packets: the output is what
+Scapy builds that way."""
 
 import re
 import time
@@ -112,7 +112,7 @@ def test_rules_take_their_packets(stack: Stack) -> None:
     for rule, frames in RULES.items():
         stack.testpmd.create_flow(
             0, f"ingress pattern {rule} / end actions mark id {MARK} / queue index {QUEUE} / end")
-        stack.testpmd.start("rxonly")  # a burst begun before the first rule that marks shows marks plus one
+        stack.testpmd.start("rxonly")  # a burst begun before the first marking rule shows marks plus one
         position = stack.testpmd.mark_output()
         stack.wires[0].send_all(frames)
         packets = stack.testpmd.received(position, len(frames))
@@ -125,7 +125,7 @@ def test_rules_take_their_packets(stack: Stack) -> None:
 
 
 def test_meters_are_refused(stack: Stack) -> None:
-    """Its meters are actions of software steering, for which entries of format 0 have no word."""
+    """Its meters are actions of software steering, which entries of format 0 cannot express."""
     stack.testpmd.expect("show port meter cap 0", "Meter is not supported")
 
 
@@ -141,9 +141,9 @@ def in_tunnel(frame: Packet) -> Packet:
     return outer / UDP(sport=8, dport=4789, chksum=0) / VXLAN(vni=7, flags=8) / frame
 
 
-# What no other rule takes goes by the queue that rules under test use, so that nothing overtakes it.
+# All other packets use the queue of the rules under test, so that nothing overtakes them.
 OTHERS = "priority 1 ingress pattern eth / end actions queue index 2 / end"
-# The rule's pattern and actions, a frame that comes in and what goes out (None: nothing).
+# The rule's pattern and actions, an input frame and the output (None: nothing).
 UDP_TO_QUEUE = "ingress pattern eth / ipv4 / udp / end actions {} / queue index 2 / end"
 CHANGES: list[tuple[str, Packet, Packet | None]] = [
     (UDP_TO_QUEUE.format(f"set_mac_dst mac_addr {NEW_MAC}"), udp(), udp(destination=NEW_MAC)),
@@ -160,7 +160,7 @@ CHANGES: list[tuple[str, Packet, Packet | None]] = [
 
 
 def comes_out(stack: Stack, frame: Packet, changed: Packet | None) -> None:
-    """So, or not at all, where it came in, of a testpmd that forwards by one queue alone."""
+    """Requires the changed frame, or none, on the wire of arrival, from a testpmd that forwards on a single queue."""
     last = ether() / ipv6() / UDP() / Raw(b"last of a rule" * 4)
     stack.wires[0].send_all([frame, last])
     stack.wires[0].expect([changed, last] if changed else [last])
@@ -178,7 +178,7 @@ def test_rules_change_packets(stack: Stack) -> None:
 
 
 def test_rules_count_and_age(stack: Stack) -> None:
-    """By counters of DevX, which the driver has the device write to memory about once a second."""
+    """With DevX counters, which the driver makes the device write to memory about once a second."""
     stack.testpmd.start("io")
     to_queue = "ingress pattern eth / {} / end actions {} / queue index 2 / end"
     position = stack.testpmd.mark_output()

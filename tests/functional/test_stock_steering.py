@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Rules of DPDK's own net_mlx5 in groups, which it makes by software steering: libmlx5 writes hash tables
-and header edits into ICM, and the device executes them. They match and change what rules of group 0 do
-(test_stock_flow.py), which the kernel's driver makes of flow tables. With each format of entries; format 1
-has meters too."""
+"""Rules of DPDK's own net_mlx5 in groups, which it creates through software steering: libmlx5 writes hash tables
+and header edits into ICM, and the device executes them. They match and change the same as rules of group 0
+(test_stock_flow.py), for which the kernel's driver uses flow tables. With each format of entries; format 1 also
+has meters."""
 
 import time
 from typing import Iterator
@@ -29,7 +29,7 @@ FORMAT_0, FORMAT_1 = "0", "1"
 def stack(open_stack: OpenStack, request: pytest.FixtureRequest,
           tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     ports = lossless(1, steering_format=request.param)
-    # Of its actions that run meters, net_mlx5 leaves what libmlx5 has allocated for them.
+    # net_mlx5 leaks libmlx5's allocations for actions that run meters.
     not_ours = leaks_ignored(tmp_path_factory.mktemp("leaks"), "mlx5dv_dr_action_create_aso")
     with open_stack(ports, pmd="mlx5", testpmd_args=["--rxq=4", "--txq=4"], env=not_ours) as stack:
         yield stack
@@ -52,14 +52,14 @@ def jump(stack: Stack, direction: str, group: int = 1, to: str = "") -> None:
 def test_rules_of_a_group_take_their_packets(stack: Stack) -> None:
     stack.testpmd.silent("set verbose 1")
     for rule, frames in RULES.items():
-        if "esp" in rule:  # libmlx5 of rdma-core 44 leaves the SPI out of what it writes
+        if "esp" in rule:  # libmlx5 of rdma-core 44 omits the SPI from its entries
             continue
         jump(stack, "ingress")
         stack.testpmd.create_flow(0, f"group 1 ingress pattern {rule} / end"
                                   f" actions mark id {MARK} / queue index {QUEUE} / end")
         stack.testpmd.start("rxonly")
         position = stack.testpmd.mark_output()
-        stack.wires[0].send_all(reversed(frames))  # what misses is gone when the other one shows
+        stack.wires[0].send_all(reversed(frames))  # a packet that misses is gone when the other one arrives
         packets = stack.testpmd.received(position, 1)
         assert [(hit.mark, hit.queue) for hit in packets] == [(MARK, QUEUE)], rule
         assert packets[0].length == max(len(frames[0]), 60), rule
@@ -68,7 +68,7 @@ def test_rules_of_a_group_take_their_packets(stack: Stack) -> None:
     stack.testpmd.silent("set verbose 0")
 
 
-# Bits of rte_flow's integrity item, by which net_mlx5 makes rules of what is sound about a packet.
+# Bits of rte_flow's integrity item, from which net_mlx5 creates rules for valid packets.
 L3_OK, L4_OK, IPV4_CHECKSUM_OK, L4_CHECKSUM_OK = 0x04, 0x08, 0x20, 0x40
 
 
@@ -80,8 +80,8 @@ def in_vxlan(inner: Packet) -> Packet:
     return ether() / ipv4() / UDP(sport=7, dport=4789) / VXLAN(vni=5) / ether() / inner
 
 
-V4, V6, MORE = ether() / ipv4(), ether() / ipv6(), Raw(bytes(100))  # by its length, what is taken is known
-# A rule, what it takes, what it does not, and of which layouts of definers libmlx5 makes it in a group.
+V4, V6, MORE = ether() / ipv4(), ether() / ipv6(), Raw(bytes(100))  # the length tells which one was taken
+# A rule, a packet that matches, one that does not, and the definer layouts that libmlx5 uses for it in a group.
 Taking = tuple[str, Packet, Packet, set[int]]
 INTEGRITY: list[Taking] = [
     (f"{integrity(L4_OK)} / eth / ipv4 / udp", V4 / UDP() / MORE, V4 / UDP(chksum=1) / DATA, {2}),
@@ -92,7 +92,7 @@ INTEGRITY: list[Taking] = [
     (f"{integrity(L3_OK)} / eth / ipv6 src is fd00::1", V6 / UDP() / MORE,
      ether() / ipv6(plen=1000) / UDP() / DATA, {26}),
 ]
-# No layout has what is around this, so that libmlx5 would refuse it in a group.
+# No layout contains the surrounding headers, so libmlx5 would refuse this in a group.
 INNER_INTEGRITY: list[Taking] = [
     (f"eth / ipv4 / udp / vxlan / {integrity(L4_OK, 2)} / eth / ipv4 / udp",
      in_vxlan(ipv4() / UDP() / MORE), in_vxlan(ipv4() / UDP(chksum=1) / DATA), set()),
@@ -162,7 +162,7 @@ def take_only(stack: Stack, group: int, rules: list[Taking]) -> None:
     stack.testpmd.silent("set verbose 0")
 
 
-# Of group 1, and what becomes of a frame that was received and sent again.
+# Rules of group 1, and the result for a frame that was received and sent again.
 TAKE = "group 1 ingress pattern eth / end actions queue index 2 / end"
 GROUP_CHANGES: list[tuple[list[str], Packet, Packet | None]] = [
     (["group 1 egress pattern eth / ipv4 / udp dst is 10 / end actions of_push_vlan ethertype 0x8100"
@@ -207,7 +207,7 @@ def change_packets(stack: Stack, changes: list[tuple[list[str], Packet, Packet |
 
 @only_format_1
 def test_rules_share_a_list_of_edits(stack: Stack) -> None:
-    """What they set by it stands in arguments of their own, which libmlx5 writes by WQEs."""
+    """The values to set are in separate arguments of each rule, which libmlx5 writes by WQEs."""
     macs = {10: "02:11:22:33:44:55", 11: "02:66:77:88:99:aa"}
     stack.testpmd.start("io")
     jump(stack, "ingress")
@@ -216,7 +216,7 @@ def test_rules_share_a_list_of_edits(stack: Stack) -> None:
                                   f" actions set_mac_dst mac_addr {mac} / queue index 2 / end")
     arguments = stack.dump()["edit_arguments"]
     for mac in macs.values():
-        high, low = mac.replace(":", "")[:8], mac.replace(":", "")[8:]  # an edit of each
+        high, low = mac.replace(":", "")[:8], mac.replace(":", "")[8:]  # one edit each
         assert len([row for row in arguments if high in row["data"] and low in row["data"]]) == 1
     frames = {port: ether() / ipv4() / UDP(dport=port) / DATA for port in macs}
     for port, frame in frames.items():
@@ -231,7 +231,7 @@ L3_TUNNEL = f"{OUTER} / ipv4 src is 10.0.0.8 dst is 10.0.0.9 proto is 47 ttl is 
 
 
 def test_tunnels_of_l3(stack: Stack) -> None:
-    """What has no L2 header inside: the frame's goes, or comes."""
+    """Tunnels without an inner L2 header: the frame's is removed or added."""
     for command in (f"raw_encap 0 {L3_TUNNEL}", "raw_decap 0 eth", f"raw_encap 1 {OUTER}",
                     "raw_decap 1 eth / ipv4 / gre"):
         stack.testpmd.silent(f"set {command} / end_set")
@@ -254,20 +254,20 @@ def test_rules_of_a_group_count(stack: Stack) -> None:
         0, "group 1 ingress pattern eth / ipv4 / udp dst is 10 / end actions count / queue index 2 / end")
     stack.testpmd.create_flow(0, "group 1 priority 1 ingress pattern eth / end actions queue index 1 / end")
     other = ether() / ipv4() / UDP(dport=11) / DATA
-    for frames in [udp()] * 3, [other]:  # by another queue, which may be quicker
+    for frames in [udp()] * 3, [other]:  # on another queue, which may be faster
         stack.wires[0].send_all(frames)
         stack.wires[0].expect(frames)
     deadline = time.monotonic() + 20
     while (counted := stack.testpmd.query_count(0, counting)) == (0, 0):
         assert time.monotonic() < deadline
-        time.sleep(0.1)  # the driver has counters written to memory about once a second
+        time.sleep(0.1)  # the driver makes the device write counters to memory about once a second
     assert counted == (3, 3 * len(udp()))
     stack.testpmd.flush_flows(0)
     stack.testpmd.stop()
 
 
 def test_many_rules_of_a_group(stack: Stack) -> None:
-    """Tables grow and are written anew as rules come; each still takes its own packets."""
+    """Tables grow and are rewritten as rules are added; each still takes its own packets."""
     stack.testpmd.silent("set verbose 1")
     jump(stack, "ingress")
     for port in range(1, 301):
@@ -301,7 +301,7 @@ def test_a_rule_of_a_group_copies_packets(stack: Stack) -> None:
     stack.testpmd.silent("set verbose 0")
 
 
-TOKENS = 1  # a second: what passes is what the buckets held
+TOKENS = 1  # per second: only what the buckets held passes
 POLICE = "group 1 ingress pattern eth / ipv4 / udp / end actions meter mtr_id 1 / queue index 2 / end"
 SLACK = 8  # packets, in a test that takes some seconds
 
@@ -313,7 +313,7 @@ def police(stack: Stack) -> None:
 
 
 def policed(stack: Stack, frames: list[Packet]) -> list[bytes]:
-    """What passes of these, and comes out again."""
+    """The frames that pass and are sent again."""
     last = ether() / ipv6() / UDP() / DATA
     stack.wires[0].send_all([*frames, last])
     return stack.wires[0].receive_until(last)
@@ -337,7 +337,7 @@ def test_a_meter_of_packets(stack: Stack, meters: Meters, profile: str, green: i
 
 @only_format_1
 def test_a_meter_of_bytes(stack: Stack, meters: Meters) -> None:
-    """Of 20 packets, as the IP header has their length."""
+    """20 packets, with the length in the IP header."""
     stack.testpmd.start("io")
     meters.make(1, f"srtcm_rfc2697 {TOKENS} {20 * (len(udp()) - 14)} 0 0")
     police(stack)
@@ -351,7 +351,7 @@ def test_a_meter_of_what_is_sent(stack: Stack, meters: Meters) -> None:
     meters.make(1, f"srtcm_rfc2697 {TOKENS} 10 0 1")
     jump(stack, "egress")
     stack.testpmd.create_flow(0, "group 1 egress pattern eth / ipv4 / udp / end actions meter mtr_id 1 / end")
-    # Through one queue, which keeps their order: the last packet shows that no others come.
+    # Through one queue, which keeps their order: the last packet shows that no others follow.
     stack.testpmd.create_flow(0, "ingress pattern eth / end actions queue index 2 / end")
     assert 10 <= len(policed(stack, [udp()] * 40)) <= 10 + SLACK
     stack.testpmd.stop()

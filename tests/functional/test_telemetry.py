@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What telemetry tells of a port: the driver's own commands, and ethdev's."""
+"""Telemetry of a port: the driver's own commands, and ethdev's."""
 
 import time
 from contextlib import ExitStack, closing
@@ -19,7 +19,7 @@ FRAMES = 50
 
 
 class Watched:
-    """A lossless port of two queues each way, and the telemetry of its program."""
+    """A lossless port with two queues in each direction, and the telemetry of its program."""
 
     def __init__(self, open_stack: OpenStack, stacks: ExitStack, datapath: str, name: str) -> None:
         prefix = own_prefix(f"telemetry-{name}")
@@ -31,7 +31,7 @@ class Watched:
         self.ask = stacks.enter_context(closing(Telemetry(prefix))).ask
 
     def forward(self) -> None:
-        """As many frames into the port, and out again."""
+        """Forwards frames into the port and out again."""
         self.testpmd.start("io")
         self.stack.wires[0].transfer(numbered(FRAMES), to=self.stack.wires[0])
 
@@ -84,7 +84,7 @@ def test_memory_rules_and_events(watched: Watched) -> None:
 
 
 def test_what_ethdev_tells(watched: Watched) -> None:
-    """All commands of DPDK 22.11, against what testpmd and the device say."""
+    """All commands of DPDK 22.11, against the values of testpmd and the device."""
     watched.forward()
     watched.testpmd.stop()
     assert watched.ask("/ethdev/list") == [0]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Threads that poll queues, one that makes control calls, telemetry and events of the device, all at
-once: `ethdev-test` (tests/functional/ethdev/threads_test.cpp), plain and with ThreadSanitizer."""
+"""Threads that poll queues, one that makes control calls, telemetry and device events, all concurrently:
+`ethdev-test` (tests/functional/ethdev/threads_test.cpp), plain and with ThreadSanitizer."""
 
 import subprocess
 from contextlib import closing
@@ -18,12 +18,12 @@ from functional.conftest import StartSoftHca
 PORTS = [PortSpec("loop", {"pause": "on"})] * 2
 ASKED = [f"/rawqp/{command}" for command in ("device", "events", "flows", "mrs", "queues")] + [
     "/ethdev/stats", "/ethdev/xstats", "/ethdev/link_status", "/ethdev/info"]
-# rte_intr_callback_unregister_sync waits for handlers by locks of EAL, which ThreadSanitizer does not see.
+# rte_intr_callback_unregister_sync waits for handlers through EAL's locks, which ThreadSanitizer does not see.
 ORDERED_BY_EAL = "race:rawqp::Port::~Port"
 
 
 class ThreadBuild(Build):
-    """The driver and its program with ThreadSanitizer; softhca is a plain one, as a NIC is no thread."""
+    """The driver and its program with ThreadSanitizer; softhca without, as a NIC is not a thread."""
 
     def __init__(self, plain: Build) -> None:
         super().__init__(ROOT / "build-threads", sanitize=False)
@@ -37,7 +37,7 @@ class ThreadBuild(Build):
 
 
 def run(hca: SoftHca, prefix: str) -> None:
-    """Until the program ends: telemetry asks about both ports, and the link of the second one flaps."""
+    """Until the program ends, queries both ports through telemetry, and flaps the link of the second one."""
     hca.program.wait_for("traffic runs", timeout=60)
     asked, up = 0, cycle((False, True))
     with closing(Telemetry(prefix)) as telemetry:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""DPDK's example `ptpclient`, unchanged, sets its port's clock by that of a master on the wire."""
+"""DPDK's example `ptpclient`, unchanged, synchronizes its port's clock with a master on the wire."""
 
 import struct
 import time
@@ -20,7 +20,7 @@ from functional.conftest import StartSoftHca
 SOURCE = Path("/usr/share/dpdk/examples/ptpclient/ptpclient.c")  # package dpdk-doc
 NO_HUGE = ["--no-huge", "-m", "256", "--no-shconf"]
 SECOND = 1_000_000_000  # ns, as all times here
-SLACK = SECOND  # programs wait for CPUs, one way more than the other
+SLACK = SECOND  # programs wait for CPUs, unequally in the two directions
 
 # IEEE 1588-2008, 13.3: type, version, length, domain, flags, correction, source (clock and port),
 # sequence, control, interval; then a time stamp of 48 bits of seconds and 32 of nanoseconds.
@@ -56,7 +56,7 @@ class Master:
         self._wire.send(ether("01:1b:19:00:00:00", PEER_MAC, type=PTP_TYPE) / message)
 
     def exchange(self) -> None:
-        """Sync and Follow_Up tell the time, Delay_Req and Delay_Resp how long it took to come."""
+        """Sync and Follow_Up carry the time, Delay_Req and Delay_Resp measure the delay."""
         self._sequence += 1
         sent = self.now()
         self.send(SYNC, STAMP.pack(0, 0, 0))
@@ -77,13 +77,13 @@ class Client:
         program.wait_for("Waiting for SYNC packets", timeout=60)
 
     def behind(self) -> int | None:
-        """By how much it finds itself behind its master before it sets its clock. None: the stamp of
-        what it sent was not there within the millisecond that it waits, as the device got no CPU;
-        then it sets its clock by nonsense."""
+        """The offset to its master that it finds before it sets its clock. None: the stamp of its own packet did
+        not arrive within the millisecond that it waits, as the device got no CPU; it then sets its clock to
+        garbage."""
         position = len(self._program.output)
         self._master.exchange()
         match = self._program.wait_for(
-            # The words of DPDK 22.11, and of 24.11.
+            # The messages of DPDK 22.11, and of 24.11.
             r"T3 - (?:Slave  Clock|time receiver clock)\.  (\d+)s (\d+)ns(?s:.*?)"
             r"(?:master and slave|transmitter and receiver) clocks:(-?\d+)ns", position, timeout=20)
         return int(match[3]) if int(match[1]) else None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The count of cache lines that bursts touch is right: of the floor it is known."""
+"""The count of cache lines touched by bursts is right: for the floor it is known."""
 
 import os
 
@@ -15,7 +15,7 @@ BURST = 32
 def test_lines_of_the_floor_and_of_drivers(build: Build) -> None:
     found = touched.touched(build.folder, list(touched.SUBJECTS), ["rx", "tx"])
     rx, tx = found["floor", "rx"], found["floor", "tx"]
-    assert 1 <= rx["CQE"] <= 1 + 1 / BURST  # a compiler may look at the next one early
+    assert 1 <= rx["CQE"] <= 1 + 1 / BURST  # a compiler may read the next one early
     assert (rx["mbuf line 0"], rx["mbuf line 1"]) == (1, 0)
     assert rx["WQE"] == pytest.approx(16 / touched.LINE, abs=0.04)
     assert rx["doorbell record"] == 2 / BURST and rx["doorbell register"] == 0
@@ -23,7 +23,7 @@ def test_lines_of_the_floor_and_of_drivers(build: Build) -> None:
     assert tx["WQE"] == pytest.approx((2 + BURST) * 16 / touched.LINE / BURST, abs=0.05)
     assert tx["doorbell register"] == 1 / BURST
     for measure, least in ("rx", rx), ("tx", tx):
-        for driver, share in ("net_rawqp", 0.9), ("net_mlx5", 0.7):  # that asks for fewer completions
+        for driver, share in ("net_rawqp", 0.9), ("net_mlx5", 0.7):  # the latter requests fewer completions
             for kind in "CQE", "WQE", "mbuf line 0":
                 lines = found[driver, measure][kind]
                 assert least[kind] * share <= lines <= 2 * least[kind] + 0.1, (driver, measure, kind)

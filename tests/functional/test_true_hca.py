@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""softhca is a true HCA: the distribution's own programs run on it, unmodified."""
+"""softhca is a true HCA: the distribution's programs run on it unmodified."""
 
 import re
 import uuid
@@ -38,7 +38,7 @@ class TwoEnds:
         cable = f"link:t{uuid.uuid4().hex[:12]}"
         ends = []
         for own, other, role in ((1, 0, "--server"), (0, 1, "--client")):
-            # perftest looks at the port's state once, and the first end has no peer yet.
+            # perftest checks the port's state once, when the first end has no peer yet.
             port = PortSpec(wire=cable, options={"mac": port_mac(own), "pause": "on",
                                                  "carrier": "always"})
             command = [tool, "-d", "mlx5_0", role, "-B", port_mac(own), "-E", port_mac(other)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What is received of tunnels: packet types of both headers, and verdicts on the inner checksums."""
+"""Received tunnels: packet types of both headers, and verdicts on the inner checksums."""
 
 from typing import Iterator
 
@@ -47,8 +47,8 @@ def stack(open_stack: OpenStack) -> Iterator[Stack]:
 
 @pytest.mark.parametrize("isolated", [True, False], ids=["isolated", "beside_filters"])
 def test_rules_that_tell_tunnels_apart(open_stack: OpenStack, isolated: bool) -> None:
-    """Each kind has queues of its own: then packet types have its name. In isolated mode, or where the port's
-    filters, which bring tunnels of all kinds, lead to other queues."""
+    """Each kind has its own queues, so packet types include it. In isolated mode, or if the port's filters, which
+    admit tunnels of all kinds, lead to other queues."""
     names = {"vxlan": "TUNNEL_VXLAN", "gre": "TUNNEL_GRE"}
     items = {"vxlan": "udp / vxlan", "gre": "gre"}
     arguments = ["--rxq=4", "--txq=4", *(["--flow-isolate-all"] if isolated else [])]
@@ -69,7 +69,7 @@ def test_rules_that_tell_tunnels_apart(open_stack: OpenStack, isolated: bool) ->
 
         for kind, name in names.items():
             assert name in types(kind)
-        if not isolated:  # of the filters'
+        if not isolated:  # from the filters
             gre6 = receive(stack, tunnel("gre", ipv6(), INNER_IPV4 / UDP(sport=1, dport=2)))
             assert gre6.queue == 0 and not any("TUNNEL" in word for word in gre6.hw_ptype)
         plain = receive(stack, ether() / ipv4() / TCP(sport=1, dport=2))
@@ -131,7 +131,7 @@ def test_bad_inner_checksums_are_never_good(stack: Stack, kind: str) -> None:
 
 
 def test_bad_outer_checksums_are_never_good(stack: Stack) -> None:
-    """The CQE has one verdict for both: whoever trusts it must be able to forward the packet."""
+    """The CQE has one verdict for both: an application that trusts it must be able to forward the packet."""
     frame = tunnel("vxlan", ipv4(), INNER_IPV4 / TCP(sport=1, dport=2) / Raw(b"inside"))
     assert GOOD_IP not in receive(stack, broken(frame, IP, 1)).flags
     assert GOOD_L4 not in receive(stack, broken(frame, UDP, 1)).flags
@@ -144,7 +144,7 @@ def test_an_outer_udp_checksum_is_optional(stack: Stack) -> None:
 
 
 def test_what_only_looks_like_a_tunnel(stack: Stack) -> None:
-    """Another port, a fragment, an unknown version of GRE: the outer headers are told."""
+    """Another port, a fragment, an unknown GRE version: the outer headers are reported."""
     inside = INNER_IPV4 / UDP(sport=1, dport=2)
     not_vxlan = ether() / ipv4() / UDP(sport=5, dport=4790) / VXLAN() / ether() / inside
     fragment = ether() / ipv4(proto=4, flags="MF") / inside

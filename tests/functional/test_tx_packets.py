@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Random packets with random Tx offloads (checksums, tags, segmentation, tunnels, several mbufs):
-what comes on the wire is compared byte by byte with what this file makes of Scapy's packet."""
+"""Random packets with random Tx offloads (checksums, tags, segmentation, tunnels, several mbufs): the frames on
+the wire are compared byte by byte with those that this file derives from Scapy's packet."""
 
 import random
 from dataclasses import dataclass
@@ -73,7 +73,7 @@ def transport(rng: random.Random, is_tcp: bool) -> TCP | UDP:
 
 
 def mbufs(rng: random.Random, total: int) -> list[int]:
-    """Bytes in each."""
+    """Random numbers of bytes per mbuf."""
     cuts = sorted(rng.sample(range(1, total), rng.choice([0, 0, 1, 2, 7])))
     return [part for start, end in zip([0, *cuts], [*cuts, total])
             for part in [MBUF_BYTES] * ((end - start - 1) // MBUF_BYTES)
@@ -81,7 +81,7 @@ def mbufs(rng: random.Random, total: int) -> list[int]:
 
 
 def make(rng: random.Random, verbs: bool) -> Case:
-    """By verbs there is no offload of tunnels and tags, and IPv4's checksum goes with TCP's and UDP's."""
+    """Verbs have no offload of tunnels and tags, and couple IPv4's checksum with those of TCP and UDP."""
     tso = rng.random() < .4
     data = rng.randbytes(rng.choice([1, 2, 300, 1000, 2000, 5000, 9000, 20000]) if tso else
                          rng.choice([0, 1, 2, 17, 100, 400, 900, 1400, rng.randrange(1400)]))

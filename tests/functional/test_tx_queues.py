@@ -39,7 +39,7 @@ def test_rate_limit(start_stack: StartStack, datapath: str) -> None:
     assert stack.wires[1].receive_until(marker(1)) == []
 
 
-# In the guest what WQEs differ in most: whether they are many packets' and where the bytes are.
+# In the guest only the main differences of WQEs: one or many packets, and where the bytes are.
 VARIANTS_IN_GUEST = {"txq_mpw=0", "txq_inline=200", "txq_inline_min=tcp,txq_doorbell=blueflame"}
 
 
@@ -78,7 +78,7 @@ def test_verbs_work_requests(start_stack: StartStack, devargs: str) -> None:
 
 @pytest.mark.guest
 def test_what_a_stop_leaves_is_counted(start_stack: StartStack, datapath: str) -> None:
-    """The wire takes nothing while the port stops."""
+    """The wire accepts nothing while the port stops."""
     stack = start_stack(2, datapath=datapath)
     stack.testpmd.silent("set port 1 queue 0 rate 1")
     stack.testpmd.start("io")
@@ -86,7 +86,7 @@ def test_what_a_stop_leaves_is_counted(start_stack: StartStack, datapath: str) -
     for frame in frames:
         stack.wires[0].send(frame)
     deadline = time.monotonic() + 10
-    while stack.testpmd.stats(1).tx_packets < len(frames):  # all are in the Tx ring
+    while stack.testpmd.stats(1).tx_packets < len(frames):  # until all are in the Tx ring
         assert time.monotonic() < deadline
     stack.testpmd.stop()
     stack.testpmd.stop_port(1)

@@ -34,7 +34,7 @@ def finished(hca: SoftHca, timeout: float = 60) -> str:
 
 
 def test_devices_are_listed_in_order(start_softhca: StartSoftHca) -> None:
-    """Twelve of them: names in the order of their letters would put mlx5_10 before mlx5_2."""
+    """Twelve devices: alphabetical order would put mlx5_10 before mlx5_2."""
     output = finished(start_softhca([LOOP] * 12, ["ibv_devices"]))
     names = [line.split()[0] for line in output.splitlines() if line.strip().startswith("mlx5_")]
     assert names == [f"mlx5_{index}" for index in range(12)]
@@ -50,7 +50,7 @@ def test_every_suite_is_listed(build: Build) -> None:
 @pytest.mark.parametrize("suite", SUITES)
 def test_verbs(start_softhca: StartSoftHca, build: Build, suite: str) -> None:
     program = [str(verbs_program(build.folder)), f"--gtest_filter={suite}.*"]
-    # Contexts are closed over live objects on purpose, which libmlx5 then forgets.
+    # Contexts are closed on purpose while objects exist, which libmlx5 then leaks.
     env = {"ASAN_OPTIONS": "detect_leaks=0"}
     options = ["--enforce"] if suite == "RightsTest" else []
     output = finished(start_softhca([LOOP], program, env=env, options=options), timeout=120)
@@ -201,7 +201,7 @@ def test_programs_under_one_launcher_have_devices_of_their_own(
 
 @pytest.mark.unsanitized  # Python and shells leak
 def test_processes_under_one_launcher_share_its_ports(start_softhca: StartSoftHca) -> None:
-    """Each has a device of its own, and both are cabled: a wire is taken by who opens its port."""
+    """Each has its own device, and both are cabled: a wire belongs to the process that opens its port."""
     script = """
         import os, subprocess, sys
         from pyverbs.device import Context
@@ -238,7 +238,7 @@ def test_netdev_settings_outlast_a_program(start_softhca: StartSoftHca) -> None:
 
 @pytest.mark.unsanitized  # Python and shells leak
 def test_real_tap_beside_the_port(start_softhca: StartSoftHca) -> None:
-    """Requests go to the kernel; the port follows, and the TAP has the device that it lacks."""
+    """Requests go to the kernel; the port follows, and the TAP shows the device that it lacks."""
     script = """
         import fcntl, os, socket, struct, subprocess
         s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -262,7 +262,7 @@ SOMEBODY_ELSE = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", 
 
 @pytest.fixture
 def softhca_for_everyone(build: Build, work: Path) -> Iterator[Path]:
-    """A copy where every user may start it."""
+    """A copy that every user can start."""
     if os.geteuid() != 0:
         pytest.skip("only root can become somebody else")
     folder = Path("/tmp") / f"{work.name}-nobody"
@@ -310,7 +310,7 @@ STRIDING = "mprq_en=1,rxqs_min_mprq=1"
     ("on", ""), ("on", STRIDING), ("on", "dv_flow_en=0"), ("off", STRIDING), ("off", f"dv_flow_en=0,{STRIDING}"),
 ])
 def test_stock_net_mlx5_forwards(start_stack: StartStack, devx: str, devargs: str) -> None:
-    """With DevX, its queues are made by firmware commands and its rules lead to TIRs of commands."""
+    """With DevX, it creates queues by firmware commands, and rules lead to TIRs created by commands."""
     ports = [PortSpec(options={"pause": "on", "devx": devx})] * 2
     stack = start_stack(ports, pmd="mlx5", pmd_devargs=devargs, memory_mb=512)
     stack.testpmd.start("io", lossless=True)
@@ -319,7 +319,7 @@ def test_stock_net_mlx5_forwards(start_stack: StartStack, devx: str, devargs: st
 
 
 def test_hardware_steering_is_refused(start_stack: StartStack) -> None:
-    """The device has none. net_mlx5 lives on: that of 22.11 without rules, that of 24.11 stopped."""
+    """The device has none. net_mlx5 keeps running: that of 22.11 without rules, that of 24.11 stopped."""
     testpmd = start_stack([PortSpec()], pmd="mlx5", pmd_devargs="dv_flow_en=2", memory_mb=512).testpmd
     testpmd.stop_port(0)
     answer = testpmd.command("flow configure 0 queues_number 1 queues_size 64 counters_number 0 "

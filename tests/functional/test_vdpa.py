@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""DPDK's own vDPA: its vdpa_mlx5 in its example `vdpa`, both unchanged, has the device serve the virtio
-queues of another process, whose testpmd plays a guest's driver (net_virtio_user). Packets go between that
-process's memory and the device's wire; the example sees none of them."""
+"""DPDK's own vDPA: vdpa_mlx5 in the example `vdpa`, both unchanged, makes the device serve the virtio queues of
+another process, whose testpmd acts as a guest's driver (net_virtio_user). Packets pass between that process's
+memory and the device's wire; the example sees none of them."""
 
 import os
 import re
@@ -38,7 +38,7 @@ def example(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.fixture
 def hca(start_softhca: StartSoftHca, example: str, tmp_path: Path) -> SoftHca:
     """The example with one vhost socket, which it listens on."""
-    # It takes a ConnectX-6 for one that may have virtio queues, and no ConnectX-5.
+    # It considers a ConnectX-6 capable of virtio queues, but not a ConnectX-5.
     hca = start_softhca(lossless(1, steering_format="1"), [
         example, *NO_HUGE, "-m", "128", "-a", f"{PCI},class=vdpa", "--log-level=pmd.vdpa.*:info",
         "--", "--iface", str(tmp_path / "vhost"), "--interactive"])
@@ -50,7 +50,7 @@ def hca(start_softhca: StartSoftHca, example: str, tmp_path: Path) -> SoftHca:
 
 @pytest.fixture
 def start_guest(hca: SoftHca, tmp_path: Path) -> Iterator[StartGuest]:
-    """start_guest(queues=1, …): testpmd over queues that the device serves."""
+    """start_guest(queues=1, …) starts testpmd on queues that the device serves."""
     guests: list[Program] = []
 
     def start(*arguments: str, queues: int = 1) -> Testpmd:
@@ -84,7 +84,7 @@ def virtqs(hca: SoftHca, kind: str) -> list[dict[str, object]]:
 
 
 def checksum_of(packet: Packet, layer: type[Packet]) -> int:
-    """What it should be."""
+    """The correct checksum."""
     copy = packet.copy()
     del copy[layer].chksum
     checksum: int = Ether(bytes(copy))[layer].chksum
@@ -101,7 +101,7 @@ def quit_both(hca: SoftHca, *guests: Testpmd) -> None:
 
 
 def test_packets_pass_as_they_are(hca: SoftHca, start_guest: StartGuest) -> None:
-    """Many times round the rings, in every length; testpmd returns what comes."""
+    """Many times around the rings, in every length; testpmd returns the packets."""
     guest = start_guest()
     guest.start("io")
     wire = hca.wires[0]
@@ -125,7 +125,7 @@ def test_packets_pass_as_they_are(hca: SoftHca, start_guest: StartGuest) -> None
 
 
 def test_packets_spread_over_queues(hca: SoftHca, start_guest: StartGuest) -> None:
-    """The driver makes a table of the queues that receive, and rules that hash UDP over it."""
+    """The driver creates a table of the receiving queues, and rules that hash UDP over it."""
     guest = start_guest(queues=2)
     guest.start("io")
     frames = [bytes(udp4(sport=port)) for port in range(1000, 1064)]
@@ -165,7 +165,7 @@ def test_checksums_and_segments_are_the_devices(hca: SoftHca, start_guest: Start
 
 
 def test_a_guest_comes_again(hca: SoftHca, start_guest: StartGuest) -> None:
-    """The queues of the next one are others, over other memory."""
+    """The next guest has other queues, in other memory."""
     for number in range(3):
         guest = start_guest()
         guest.start("io")
@@ -182,7 +182,7 @@ def test_a_guest_comes_again(hca: SoftHca, start_guest: StartGuest) -> None:
 
 
 def test_the_driver_hears_of_an_error(hca: SoftHca, start_guest: StartGuest) -> None:
-    """A queue that breaks is made anew by vdpa_mlx5, which has heard of it (OBJECT_CHANGE)."""
+    """vdpa_mlx5 recreates a queue that breaks when it is notified (OBJECT_CHANGE)."""
     guest = start_guest()
     guest.start("io")
     broken = virtqs(hca, "sqs")[0]["number"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""VLAN tags taken out on receive, also from some moment on, put in on transmit, and filtered by."""
+"""VLAN tags stripped on receive, also when turned on at run time, inserted on transmit, and filtered by."""
 
 from typing import Iterator
 
@@ -73,7 +73,7 @@ def test_untagged_frames_stay_as_they_are(stripping: Stack) -> None:
 
 @pytest.fixture
 def showing(stripping: Stack) -> Iterator[Stack]:
-    """It shows packets instead of forwarding them."""
+    """testpmd shows packets instead of forwarding them."""
     testpmd = stripping.testpmd
     testpmd.stop()
     testpmd.silent("set verbose 1")
@@ -102,7 +102,7 @@ RINGS = {"mlx5": ("mlx5", ""), "striding": ("mlx5", "mprq_en=1"), "verbs": ("ver
 
 @pytest.fixture(scope="module", params=RINGS)
 def plain(request: pytest.FixtureRequest, open_stack: OpenStack) -> Iterator[Stack]:
-    """Two queues whose burst function was chosen without any offload; it shows packets."""
+    """Two queues whose burst function was chosen without any offload; testpmd shows packets."""
     datapath, devargs = RINGS[request.param]
     arguments = ["--rxq=2", "--txq=2", "--disable-rss"]
     with open_stack(lossless(1, devargs), datapath=datapath, testpmd_args=arguments) as stack:
@@ -112,8 +112,8 @@ def plain(request: pytest.FixtureRequest, open_stack: OpenStack) -> Iterator[Sta
 
 
 def strips(stack: Stack) -> bool:
-    """Whether tagged frames, of zero as well, come without their tag, and others as they are. A burst
-    that began before stripping was turned on does not tell of it: its end is awaited first."""
+    """Whether tagged frames, including tag zero, arrive without their tag, and others unchanged. A burst that began
+    before stripping was turned on does not report it, so its end is awaited first."""
     stack.show([untagged(bytes(64))])
     frames = [tagged(bytes(64)), tagged(bytes(64), vlan=0, prio=0), untagged(bytes(64))]
     first, zero, other = stack.show(frames)
@@ -175,7 +175,7 @@ def test_stripping_of_one_queue(plain: Stack) -> None:
 
 @pytest.fixture
 def filtering(plain: Stack) -> Iterator[Stack]:
-    """The VLAN filter is on. The rig's markers, which have no tag, come by a rule of their own."""
+    """The VLAN filter is on. The rig's markers, which have no tag, are received by their own rule."""
     testpmd = plain.testpmd
     testpmd.silent("set promisc 0 off", "vlan set filter on 0")
     testpmd.create_flow(0, f"ingress pattern eth type is {MARKER_TYPE:#x} / end "
@@ -189,7 +189,7 @@ ANY: list[int | None] = [0, 1, 2, 4095, None]
 
 
 def let_in(stack: Stack) -> list[int | None]:
-    """Which of these VLANs, and whether frames of none, come in."""
+    """Which of these VLANs are received, and whether untagged frames are."""
     frames = [untagged(bytes(64)) if vlan is None else tagged(bytes(64), vlan=vlan) for vlan in ANY]
     return [vlan for vlan, frame in zip(ANY, frames) if stack.show([frame])]
 
@@ -204,7 +204,7 @@ def test_the_filter_lets_listed_vlans_in(filtering: Stack) -> None:
     testpmd.silent("vlan set filter off 0")
     assert let_in(filtering) == ANY
     testpmd.silent("vlan set filter on 0")
-    assert let_in(filtering) == [0, 4095]  # the list has stayed
+    assert let_in(filtering) == [0, 4095]  # the list was kept
     testpmd.silent("rx_vlan rm 0 0", "rx_vlan rm 4095 0")
     assert let_in(filtering) == ANY
 
@@ -233,7 +233,7 @@ def test_the_filter_outlives_a_stop(filtering: Stack) -> None:
 
 @pytest.mark.guest(False)  # ethdev refuses it without asking a device
 def test_verbs_rings_do_not_offer_insertion(start_stack: StartStack) -> None:
-    """What standard verbs cannot ask for is not claimed."""
+    """Offloads that standard verbs cannot request are not offered."""
     stack = start_stack(1, datapath="verbs")
     offloads = stack.testpmd.command("show port 0 rx_offload capabilities")
     assert "VLAN_STRIP" in offloads

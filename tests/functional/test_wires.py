@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Wires that no other functional test uses, under testpmd. (unit/wire tests each by itself.)"""
+"""Wires that no other functional test uses, under testpmd. (unit/wire tests each separately.)"""
 
 from pathlib import Path
 from typing import Callable
@@ -26,7 +26,7 @@ def test_pcap_is_played_through_testpmd(
     ]
     wrpcap(str(folder / "in.pcap"), frames)
     port = PortSpec(wire=f"pcap:{folder}/in.pcap,{folder}/out.pcap", options={"pause": "on"})
-    # By default testpmd throws away what came before "start".
+    # By default testpmd discards packets received before "start".
     stack = start_stack([port], testpmd_args=["--no-flush-rx"])
     stack.testpmd.start("io")
     stack.wait_counter(0, "wire_tx_packets", len(frames))
@@ -34,7 +34,7 @@ def test_pcap_is_played_through_testpmd(
 
 
 def test_pair_cables_two_ports(start_stack: StartStack) -> None:
-    """What one port sends, the other receives; io forwarding sends it on, round and round."""
+    """Packets sent by one port are received by the other; io forwarding keeps them circulating."""
     stack = start_stack([PortSpec(wire="pair:p"), PortSpec(wire="pair:p")])
     stack.testpmd.command("start tx_first")  # one burst of 32 on each port
     for port in (0, 1):
@@ -47,7 +47,7 @@ def test_generated_frames_are_counted_to_the_last(start_stack: StartStack) -> No
     stack.testpmd.start("rxonly")
     stack.wait_counter(0, "wire_rx_packets", 20000)
     counters = stack.counters()
-    # The generator starts with the port's first rule; what comes before the rule that takes it has
-    # no match. `pause` keeps the rest from being dropped.
+    # The generator starts with the port's first rule; packets before the rule that takes them match nothing.
+    # `pause` keeps the rest from being dropped.
     assert counters["delivered"] + counters["drop_no_match"] == counters["wire_rx_packets"] == 20000
     assert counters["delivered"] > 10000
