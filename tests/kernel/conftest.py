@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Fixtures of the tests that need a kernel: one guest serves them all.
 
-What also works without one is in tests/functional, which runs here by --front=guest.
+Tests that also work without one are in tests/functional, which runs here with --front=guest.
 """
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from rig.ports import PortSpec, lossless
 
 OpenStack = Callable[..., ContextManager[GuestStack]]
 StartStack = Callable[..., GuestStack]
-# What drives the ports, as arguments of a stack: ours on either ring format, and DPDK's own driver,
-# which tells a fault of the device from one of ours. Flow rules go by verbs there as well, so that
-# it asks for the same things.
+# Drivers of the ports, as arguments of a stack: ours on either ring format, and DPDK's own driver, which
+# distinguishes a fault of the device from one of ours. Its flow rules use verbs, too, so that its requests
+# are the same.
 DRIVERS: dict[str, dict[str, Any]] = {
     "mlx5": {"datapath": "mlx5"},
     "verbs": {"datapath": "verbs"},
@@ -35,16 +35,16 @@ def driver(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(autouse=True)
 def _quiet_kernel(guest: Guest) -> Iterator[None]:
-    """After each test the kernel must have nothing to complain of."""
+    """The kernel must not have complained after any test."""
     yield
-    if not guest.channel.ended:  # if it has, its fixture says so
+    if not guest.channel.ended:  # otherwise its fixture reports it
         guest.check_alarms()
 
 
 @pytest.fixture(scope="session")
 def open_stack(guest: Guest, new_folder: Callable[[], Path]) -> OpenStack:
-    """open_stack(2, datapath=…, …): a context with testpmd on new ports; it has to end in good
-    order. See GuestStack."""
+    """open_stack(2, datapath=…, …): a context with testpmd on new ports, which must end properly. See
+    GuestStack."""
 
     @contextmanager
     def open_one(ports: int | list[PortSpec] = 1, **options: Any) -> Iterator[GuestStack]:
@@ -61,7 +61,7 @@ def open_stack(guest: Guest, new_folder: Callable[[], Path]) -> OpenStack:
 
 @pytest.fixture
 def start_stack(open_stack: OpenStack) -> Iterator[StartStack]:
-    """The same for one test, which need not care about the end."""
+    """The same for one test, with automatic teardown."""
     with ExitStack() as stacks:
         yield lambda *ports, **options: stacks.enter_context(open_stack(*ports, **options))
 
@@ -79,7 +79,7 @@ def port(guest: Guest, new_folder: Callable[[], Path]) -> Iterator[GuestPort]:
 
 @pytest.fixture
 def peer(port: GuestPort) -> Iterator[Peer]:
-    """Somebody at the far end of the port's cable."""
+    """A host at the far end of the port's cable."""
     assert port.wire
     with Peer(port.wire) as peer:
         yield peer

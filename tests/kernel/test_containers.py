@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Programs in what container runtimes make: namespaces of their own with one device node, a user that
-is not root, one capability, a limit on locked memory, no hugepages."""
+"""Programs as in containers: their own namespaces with one device node, a non-root user, one capability, a limit
+on locked memory, no hugepages."""
 
 import re
 from typing import Any, Iterator
@@ -14,7 +14,7 @@ from rig.ports import lossless
 from kernel.conftest import StartStack
 
 MEMORY_MB, MEMLOCK_MB = 64, 96
-# As `podman run --device /dev/infiniband/uverbsN` lays /dev out, for the device that the program names.
+# /dev as created by `podman run --device /dev/infiniband/uverbsN`, for the program's device.
 ONE_DEVICE = """
 device=$(echo "$@" | sed 's/.*device=\\([^,]*\\).*/\\1/')
 umount --lazy /sys
@@ -34,7 +34,7 @@ USER = ["prlimit", f"--memlock={MEMLOCK_MB << 20}",
         "--inh-caps=-all,+net_raw", "--bounding-set=-all,+net_raw", "--ambient-caps=-all,+net_raw"]
 
 
-# A network with all interfaces of RDMA devices, as a CNI plugin gives them away.
+# A network namespace with all interfaces of RDMA devices, as moved by a CNI plugin.
 MAKE_NETWORK = """
 ip netns add box
 ip netns exec box sysctl -qw net.ipv6.conf.default.disable_ipv6=1 # or it sends of its own
@@ -61,7 +61,7 @@ def container(*namespaces: str, prepare: str = "true") -> dict[str, Any]:
 
 @pytest.fixture
 def network(guest: Guest) -> Iterator[list[str]]:
-    """What enters the network that MAKE_NETWORK makes."""
+    """The command prefix that enters the network created by MAKE_NETWORK."""
     yield ["ip", "netns", "exec", "box", "unshare", "--mount"]
     guest.run(DELETE_NETWORK)
 
@@ -75,7 +75,7 @@ def forwards(stack: GuestStack) -> None:
 @pytest.mark.parametrize("namespaces", [[], ["--net"]], ids=["host-network", "own-network"])
 def test_one_device(start_stack: StartStack, guest: Guest, datapath: str,
                     namespaces: list[str]) -> None:
-    """With a network of its own, the program does not see the interface of its port, and says so."""
+    """In its own network namespace, the program does not see the interface of its port, and reports it."""
     options = container("unshare", "--mount", *namespaces)
     stack = start_stack(lossless(2), attach=1, datapath=datapath, **options)
     pid = stack.program.pid
@@ -89,7 +89,7 @@ def test_one_device(start_stack: StartStack, guest: Guest, datapath: str,
 
 
 def test_the_interface_beside_the_device(start_stack: StartStack, network: list[str]) -> None:
-    """In a network of the container's own: the port is whole again."""
+    """With the interface in the container's network, the port is complete again."""
     stack = start_stack(lossless(1), **container(*network, prepare=MAKE_NETWORK))
     assert not re.search("net_rawqp.*namespace", stack.testpmd.startup), stack.testpmd.startup
     assert port_mac(0).upper() in stack.testpmd.startup

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""rawqp-doctor on a kernel whose links are broken one by one, as they break on machines."""
+"""rawqp-doctor on a kernel whose links are broken one by one, as on real machines."""
 
 import json
 from contextlib import contextmanager
@@ -38,8 +38,8 @@ class Doctor:
 
     @contextmanager
     def broken(self, how: str, mend: str = "") -> Iterator[dict[str, Any]]:
-        """What is found while something is broken. By default it is mended by what is told for the
-        first broken link; afterwards all is well again."""
+        """The findings while something is broken. By default it is fixed by the remedy given for the first broken
+        link; afterwards everything works again."""
         self.guest.run(how)
         try:
             found = self.findings()
@@ -87,7 +87,7 @@ def test_a_function_without_driver(doctor: Doctor) -> None:
 
 
 def test_a_function_kept_for_vfio(doctor: Doctor) -> None:
-    """As by driverctl and dpdk-devbind, whether or not vfio-pci takes it."""
+    """As with driverctl and dpdk-devbind, whether or not vfio-pci takes it."""
     function = f"/sys/bus/pci/devices/{doctor.loop.pci}"
     with doctor.broken(f"echo vfio-pci > {function}/driver_override"
                        f" && echo {doctor.loop.pci} > {function}/driver/unbind") as found:
@@ -112,7 +112,7 @@ def test_an_interface_that_is_down(doctor: Doctor) -> None:
 
 
 def test_a_user_without_rights(doctor: Doctor) -> None:
-    """Of the node and of raw packets; both are named."""
+    """Rights to the node and to raw packets; both are named."""
     doctor.guest.run("chmod 0600 /dev/infiniband/uverbs*")
     found = doctor.findings(NOBODY)
     assert found["first"] == "uverbs-node"

@@ -46,7 +46,7 @@ def test_the_netdev_is_the_ports(guest: Guest, port: GuestPort) -> None:
 
 
 def test_lro_is_not_the_netdevs(guest: Guest, port: GuestPort) -> None:
-    """The device has it; mlx5e uses it with striding queues made by UMR, which the device has not."""
+    """The device has LRO; mlx5e uses it only with striding queues set up by UMR, which the device lacks."""
     features = guest.run(["ethtool", "-k", port.netdev])
     assert "large-receive-offload: off [fixed]" in features, features
 
@@ -71,7 +71,7 @@ def test_jumbo_frames(guest: Guest, port: GuestPort, peer: Peer) -> None:
 
 
 def test_a_vlan_interface(guest: Guest, port: GuestPort, peer: Peer) -> None:
-    """Tags are inserted and stripped by the device where the driver asks for it."""
+    """The device inserts and strips tags where the driver requests it."""
     guest.run(f"ip addr flush dev {port.netdev} && "
               f"ip link add link {port.netdev} name tagged type vlan id 77 && "
               f"ip addr add {GUEST_IP}/24 dev tagged && ip link set tagged up")
@@ -83,7 +83,7 @@ def test_a_vlan_interface(guest: Guest, port: GuestPort, peer: Peer) -> None:
 
 
 def test_another_mac_address(guest: Guest, port: GuestPort, peer: Peer) -> None:
-    """The old address is not ours any more, the new one is."""
+    """The old address no longer receives, the new one does."""
     guest.run(f"ip link set {port.netdev} address {OTHER_MAC}")
     try:
         ping(guest, 2)
@@ -98,7 +98,7 @@ def test_another_mac_address(guest: Guest, port: GuestPort, peer: Peer) -> None:
 
 
 def test_checksums_are_checked_by_the_device(guest: Guest, port: GuestPort, peer: Peer) -> None:
-    """A wrong one is the kernel's to refuse, a right one costs it no look at the data."""
+    """The kernel drops packets with wrong ones; for right ones it does not read the data."""
     ping(guest, 1)
 
     def no_listener() -> bool:
@@ -112,7 +112,7 @@ def test_checksums_are_checked_by_the_device(guest: Guest, port: GuestPort, peer
     bad[UDP].chksum = 0x1234
     before = int(guest.run("nstat -az UdpInCsumErrors | awk '/Udp/ {print $2}'"))
     peer.wire.send(bad)
-    ping(guest, 1)  # behind it, so it has been looked at
+    ping(guest, 1)  # sent after it, so it has been processed
     assert int(guest.run("nstat -az UdpInCsumErrors | awk '/Udp/ {print $2}'")) == before + 1
     statistics = guest.run(["ethtool", "-S", port.netdev])
     seen = re.findall(r"rx_csum_(complete|unnecessary): (\d+)", statistics)
@@ -120,13 +120,13 @@ def test_checksums_are_checked_by_the_device(guest: Guest, port: GuestPort, peer
 
 
 def port_statistics(guest: Guest, port: GuestPort) -> dict[str, int]:
-    """What mlx5e reads in the port counter register, all groups of it."""
+    """The counters that mlx5e reads from all groups of the port counter register."""
     text = guest.run(["ethtool", "-S", port.netdev])
     return {name: int(value) for name, value in re.findall(r"(\w+(?:_phy|_prio\d_\w+)): (\d+)", text)}
 
 
 def test_the_port_counts_what_it_was_sent(guest: Guest, port: GuestPort, peer: Peer) -> None:
-    """Nobody else sends to it, and the kernel has no use for these frames."""
+    """Nobody else sends to it, and the kernel ignores these frames."""
     before = port_statistics(guest, port)
     sent = {port_mac(0): 7, "01:00:5e:00:00:01": 3, "ff:ff:ff:ff:ff:ff": 2}
     frame_bytes = 0
@@ -192,7 +192,7 @@ def test_the_module_is_that_of_the_speed(guest: Guest, port: GuestPort, speed: s
 
 def test_other_numbers_of_channels_and_descriptors(guest: Guest, port: GuestPort,
                                                    peer: Peer) -> None:
-    """Queues are made anew while the interface is up."""
+    """Queues are re-created while the interface is up."""
     for rx, tx in ((128, 128), (4096, 1024), (1024, 1024)):
         guest.run(["ethtool", "-G", port.netdev, "rx", str(rx), "tx", str(tx)])
         ping(guest, 2)
@@ -233,8 +233,8 @@ def test_the_drivers_go_and_come_back(guest: Guest, port: GuestPort, peer: Peer)
 
 
 def test_tc_sends_back_by_hairpin_queues(guest: Guest, port: GuestPort, peer: Peer) -> None:
-    """A rule of tc that redirects to the port itself: mlx5e makes hairpin queues for it, and the kernel
-    does not see what they send."""
+    """A tc rule that redirects to the port itself: mlx5e creates hairpin queues for it, and the kernel does not see
+    their packets."""
     guest.run(f"ethtool -K {port.netdev} hw-tc-offload on && tc qdisc add dev {port.netdev} ingress")
     try:
         guest.run(f"tc filter add dev {port.netdev} ingress protocol ip flower skip_sw ip_proto udp"

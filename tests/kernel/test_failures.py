@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Firmware commands that fail: the user reads why, the port closes cleanly, and comes back.
+"""Firmware commands that fail: the user sees the reason, the port closes cleanly, and can be used again.
 
-The status of the firmware goes through mlx5_core, mlx5_ib, the uverbs ABI and libibverbs to the
-driver, as on a machine whose NIC has no more of something.
+The firmware's status passes through mlx5_core, mlx5_ib, the uverbs ABI and libibverbs to the driver, as on a
+machine whose NIC has run out of a resource.
 """
 
 import re
@@ -18,14 +18,14 @@ from kernel.conftest import DRIVERS, OpenStack
 
 NO_RESOURCES, EXCEEDED_LIMIT = 0x0F, 0x08
 
-OUT_OF_MEMORY = "Cannot allocate memory"  # what mlx5_core makes of EXCEEDED_LIMIT
+OUT_OF_MEMORY = "Cannot allocate memory"  # mlx5_core's error for EXCEEDED_LIMIT
 
 
 @dataclass
 class Failure:
     command: str
     status: int
-    message: str  # a line of ours must have it
+    message: str  # one of our lines must contain it
 
 
 FAILURES = {
@@ -40,13 +40,13 @@ FAILURES = {
 
 @pytest.fixture(scope="module")
 def stack(driver: str, open_stack: OpenStack) -> Iterator[GuestStack]:
-    """testpmd with one port; the other comes and goes."""
+    """testpmd with one port; the other is plugged and unplugged."""
     with open_stack(2, **DRIVERS[driver], attach=1) as stack:
         yield stack
 
 
 def attach_and_start(stack: GuestStack) -> str:
-    """All that testpmd and the drivers say on the way. Ends with the port gone."""
+    """All output of testpmd and the drivers meanwhile. The port is removed at the end."""
     testpmd = stack.testpmd
     text = testpmd.command(f"port attach {stack.device_text(1)}", 30)
     if "Port 1 is attached" in text:
@@ -68,7 +68,7 @@ def test_a_failing_command(stack: GuestStack, driver: str, what: str,
         stack.inject(1, failure.command, 0)
     refused = stack.functions[1].control(cmd="commands")[failure.command]["refused"]
     assert refused > 0, f"{failure.command} never came, so nothing was tested:\n{text}"
-    if driver != "net_mlx5":  # whose words are its own affair
+    if driver != "net_mlx5":  # whose messages are not ours
         lines = [line for line in text.splitlines() if "net_rawqp" in line]
         assert any(re.search(failure.message, line) for line in lines), text
     assert re.search(r"(?i)fail|error", text), text

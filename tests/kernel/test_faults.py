@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Devices that fail or go, programs that die, users without rights."""
+"""Devices that fail or are removed, programs that die, users without rights."""
 
 import re
 import signal
@@ -24,14 +24,14 @@ def assert_port_1_lives(stack: GuestStack) -> None:
 
 
 def unplugged(stack: GuestStack) -> None:
-    """In mid-traffic."""
+    """Unplugs the device during traffic."""
     for frame in numbered(100):
         stack.wires[0].send(frame)
     stack.functions[0].unplug()
 
 
 def fatal_error(stack: GuestStack) -> None:
-    """The firmware stops, mlx5_core tells everybody."""
+    """The firmware stops, and mlx5_core notifies all users."""
     stack.functions[0].control(cmd="fatal")
 
 
@@ -39,7 +39,7 @@ def fatal_error(stack: GuestStack) -> None:
 def test_a_lost_device_is_a_removal_event(start_stack: StartStack, driver: str,
                                           lose: Callable[[GuestStack], None],
                                           tell_faults: TellFaults) -> None:
-    """The process lives on, and can close the port and end."""
+    """The process keeps running, and can close the port and exit."""
     stack = start_stack(lossless(2), **DRIVERS[driver])
     testpmd = stack.testpmd
     testpmd.start("io", lossless=True)
@@ -53,7 +53,7 @@ def test_a_lost_device_is_a_removal_event(start_stack: StartStack, driver: str,
 
 def test_kill_in_mid_traffic_and_a_second_start(start_stack: StartStack, guest: Guest,
                                                 driver: str, tell_faults: TellFaults) -> None:
-    """The kernel takes everything back; a new process has the port at once."""
+    """The kernel releases everything; a new process can use the port at once."""
     stack = start_stack(lossless(2), **DRIVERS[driver])
     stack.testpmd.start("io", lossless=True)
     stack.wires[0].transfer(numbered(100), to=stack.wires[1])
@@ -72,7 +72,7 @@ def test_kill_in_mid_traffic_and_a_second_start(start_stack: StartStack, guest: 
     stack.testpmd.start("io", lossless=True)
     end = marker(9999, port_mac(0))
     stack.wires[0].send(end)
-    stack.wires[1].receive_until(end)  # what the wire still held comes first
+    stack.wires[1].receive_until(end)  # frames still on the wire come first
     stack.wires[0].transfer(numbered(500), to=stack.wires[1])
     tell_faults("kill", 1)
     stack.wires[1].transfer(numbered(500), to=stack.wires[0])
@@ -80,7 +80,7 @@ def test_kill_in_mid_traffic_and_a_second_start(start_stack: StartStack, guest: 
 
 @pytest.mark.parametrize("drivers", [("mlx5", "verbs"), ("net_mlx5", "mlx5")], ids=" and ".join)
 def test_two_processes_on_two_devices(start_stack: StartStack, drivers: tuple[str, str]) -> None:
-    """Each has its own; one ends by force, the other does not notice."""
+    """Each has its own; one is killed, the other is not affected."""
     one, other = (start_stack(lossless(1), **DRIVERS[driver]) for driver in drivers)
     assert one.device_name(0) != other.device_name(0)
     for stack in (one, other):
@@ -94,7 +94,7 @@ def test_two_processes_on_two_devices(start_stack: StartStack, drivers: tuple[st
 # -- without privileges ----------------------------------------------------------------------------
 
 USER: dict[str, Any] = {
-    # What a user may lock is limited; EAL and queues need some hundred megabytes.
+    # A user's locked memory is limited; EAL and queues need some hundred megabytes.
     "user": ["prlimit", "--memlock=unlimited", "setpriv", "--reuid=65534", "--regid=65534"],
     "env": {"HOME": "/tmp", "XDG_RUNTIME_DIR": "/tmp"},
 }
@@ -118,7 +118,7 @@ def test_a_user_with_cap_net_raw(start_stack: StartStack, guest: Guest, driver: 
 
 
 def test_a_user_without_cap_net_raw_reads_why(start_stack: StartStack, guest: Guest) -> None:
-    """One line; testpmd goes on without the port, and there is nothing to clean up."""
+    """One line; testpmd continues without the port, and there is nothing to clean up."""
     stack = start_stack(lossless(1), **as_user(guest, "--inh-caps=-all", "--bounding-set=-all"))
     errors = re.findall(r"net_rawqp: .*", stack.testpmd.startup)
     assert len(errors) == 1 and "CAP_NET_RAW is needed" in errors[0], stack.testpmd.startup

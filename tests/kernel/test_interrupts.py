@@ -18,7 +18,7 @@ PACKETS = 500
 @pytest.fixture
 def sleeper(guest: Guest, build: Build, new_folder: Callable[[], Path],
             driver: str) -> Iterator[GuestHca]:
-    """Ends after so many packets."""
+    """A program that ends after a number of packets."""
     if driver == "net_mlx5":
         device = ["-a", f"{guest_pci_address(0)},dv_flow_en=0"]
     else:

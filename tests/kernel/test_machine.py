@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The guest itself: what runs in it, what comes back, and that it harms nobody."""
+"""The guest itself: what runs in it, its results, and that it does no harm."""
 
 import signal
 import time
@@ -11,7 +11,7 @@ from rig.stack import Build
 
 
 def test_the_kernel_is_the_distributions(guest: Guest) -> None:
-    """The one of the package, with its modules; not the one of this machine."""
+    """The package's kernel with its modules, not this machine's."""
     kernel = guest.machine.kernel
     assert guest.run("uname -r").strip() == kernel.release
     assert kernel.root.is_relative_to(guest.build_folder)
@@ -53,7 +53,7 @@ def test_the_time_limit_ends_all_of_a_command(guest: Guest) -> None:
 
 
 def test_the_machines_files_are_there_and_safe(guest: Guest, build: Build, tmp_path: Path) -> None:
-    """Everything can be read at its path; what is written stays in the guest's memory."""
+    """Everything can be read at its path; writes stay in the guest's memory."""
     kept = tmp_path / "kept"
     kept.write_text("as it was\n")
     assert guest.run(f"cat {kept} && echo changed > {kept} && cat {kept} && rm {kept}"

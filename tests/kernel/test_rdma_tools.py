@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Stock RDMA tools above the kernel and above softhca's uverbs front: what differs, and why."""
+"""Stock RDMA tools on the kernel and on softhca's uverbs front: the differences, and their reasons."""
 
 import json
 import re
@@ -32,7 +32,7 @@ class Fronts:
                               text=True, timeout=60).stdout
 
     def there(self, *command: str) -> str:
-        # Memory that is registered is locked.
+        # Registered memory is locked.
         return self.guest.run(["sh", "-c", 'ulimit -l unlimited; exec "$@"', "sh", *command])
 
 
@@ -41,15 +41,15 @@ def fronts(guest: Guest, loop: GuestPort, build: Build) -> Fronts:
     return Fronts(guest, loop, build)
 
 
-# Fields of `rdma` that differ, and why that is no fault.
+# Fields of `rdma` that differ legitimately, with the reason.
 EXPLAINED = {
-    "ifindex",  # counts devices that came before
+    "ifindex",  # depends on earlier devices
     "netdev", "netdev_index",  # the kernel's netdev has a name of its own
     "pid", "pdn", "cqn", "mrn", "lqpn", "rkey", "lkey",  # numbers in order of creation, from …
 }
-# mlx5_ib announces these for every device, softhca not those whose transports it has not.
+# mlx5_ib announces these for every device, softhca only those whose transports it supports.
 ALWAYS_CAPS = {"CHANGE_PHY_PORT", "RC_RNR_NAK_GEN", "XRC"}
-DRIVERS_OWN = {"pd": 2, "cq": 2, "srq": 2}  # objects that the kernel's driver makes for itself
+DRIVERS_OWN = {"pd": 2, "cq": 2, "srq": 2}  # objects that the kernel's driver creates for itself
 
 
 def comparable(told: dict[str, Any]) -> dict[str, Any]:
@@ -96,10 +96,10 @@ def test_sysfs_says_the_same(fronts: Fronts) -> None:
     differ = {line.split(":")[0] for line in here ^ there}
     assert differ == {
         "./ports/1/gids/0",
-        "./ports/1/pkeys/0",  # softhca-pci tells a table of zeros, real devices have 0xffff
+        "./ports/1/pkeys/0",  # softhca-pci reports a table of zeros, real devices have 0xffff
         "./node_desc",  # free text
         "./fw_pages",  # no firmware behind the uverbs front
-        *(name for name in differ if "counters/" in name),  # the kernel's netdev speaks to itself
+        *(name for name in differ if "counters/" in name),  # the kernel's netdev sends packets of its own
     }
 
 
@@ -113,7 +113,7 @@ def test_ibstatus_tells_the_same(fronts: Fronts) -> None:
 
 
 def test_ibstat_needs_a_gid(fronts: Fronts) -> None:
-    """That is why softhca shows one: in a kernel, a port without RoCE has none, and ibstat ends."""
+    """This is why softhca shows one: in a kernel, a port without RoCE has none, and ibstat exits."""
     assert fronts.there("ibstat", "-l") == fronts.here("ibstat", "-l")
     done = fronts.guest.try_run(["ibstat", fronts.device])
     if done.returncode:

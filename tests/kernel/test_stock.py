@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""DPDK's own net_mlx5 on the same device and kernel: tells a fault of the device from ours."""
+"""DPDK's own net_mlx5 on the same device and kernel, to distinguish a fault of the device from ours."""
 
 from typing import Iterator
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""libibverbs programs above the kernel: the same ones that tests/functional runs without it."""
+"""libibverbs programs on the kernel: the same ones that tests/functional runs without it."""
 
 import subprocess
 from pathlib import Path
@@ -16,26 +16,26 @@ LOOP_MAC = "02:00:00:00:00:aa"
 
 @pytest.fixture(scope="module")
 def loop(guest: Guest) -> Iterator[GuestPort]:
-    """A port that is cabled to itself. The frames of uverbs-test are not for its own address: those
-    that no rule takes would go to the kernel, as beside any NIC."""
+    """A port cabled to itself. The frames of uverbs-test are not for its own address: those that no rule takes would
+    go to the kernel, as with any NIC."""
     with guest.loop(LOOP_MAC) as port:
         yield port
 
 
-# All of uverbs-test but these:
+# All of uverbs-test except these:
 LEFT_OUT = {
-    # mlx5 keeps the doorbell pages of QPs that a program leaks mapped, and whoever has mapped
-    # something of it holds the kernel's file open: nothing goes before the program ends.
+    # mlx5 keeps the doorbell pages of leaked QPs mapped, and a mapping holds the kernel's file open:
+    # nothing is released before the program ends.
     "ContextTest.CloseTakesEverythingAlong",
     # A kernel's netdev counts what the kernel sends and receives.
     "NetdevTest.SysfsCountsThePortsPackets",
     # A kernel serves every process that has the descriptor.
     "ProcessTest.ForkedChildCannotUseTheParentsDevice",
-    # mlx5_ib refuses it, too, but with a warning in its log.
+    # mlx5_ib also refuses it, but logs a warning.
     "QpTest.AFailedSendQueueIsNotMadeReady",
-    # mlx5_ib announces them whatever the device says, and takes no device without XRC.
+    # mlx5_ib announces them regardless of the device, and rejects devices without XRC.
     "LimitsTest.NoCapabilityOfTransportsThatAreNotThere",
-    # Up to Linux 6.1 memory is pinned by force, whatever its protection.
+    # Up to Linux 6.1 memory is pinned regardless of its protection.
     "VerbsTest.MrOfUnreadableMemory",
 }
 CHANNEL_TESTS = ["ArmingBehindACompletionFiresAtOnce", "NoEventWithoutArming",
@@ -44,7 +44,7 @@ CHANNEL_TESTS = ["ArmingBehindACompletionFiresAtOnce", "NoEventWithoutArming",
 
 def run_tests(guest: Guest, build: Build, names: list[str]) -> None:
     program = [str(verbs_program(build.folder)), f"--gtest_filter={':'.join(names)}"]
-    # Memory that is registered is locked.
+    # Registered memory is locked.
     command = ["sh", "-c", 'ulimit -l unlimited; exec "$@"', "sh", *program]
     done = guest.try_run(command, timeout=240)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -70,10 +70,10 @@ def test_verbs(guest: Guest, loop: GuestPort, build: Build, all_tests: list[str]
     run_tests(guest, build, names)
 
 
-# Lines of ibv_devinfo in which the fronts differ, and why that is no fault.
+# Lines of ibv_devinfo in which the fronts legitimately differ, with the reason.
 EXPLAINED = {
-    "num_comp_vectors",  # the kernel's driver has one for each CPU, of which the guest has one
-    # mlx5_ib announces these for every device, softhca not those whose transports it has not.
+    "num_comp_vectors",  # the kernel's driver has one per CPU, and the guest has one CPU
+    # mlx5_ib announces these for every device, softhca only those whose transports it supports.
     "device_cap_flags", "device_cap_flags_ex", "CHANGE_PHY_PORT", "RC_RNR_NAK_GEN", "XRC",
 }
 
@@ -115,7 +115,7 @@ def test_port_events_reach_a_waiting_program(guest: Guest, loop: GuestPort,
 
 
 def as_udev_does(guest: Guest) -> None:
-    """The permissions that rdma-core's rules give."""
+    """Sets the permissions that rdma-core's udev rules give."""
     guest.run("chgrp rdma /dev/infiniband/uverbs* && chmod 0660 /dev/infiniband/uverbs*")
 
 

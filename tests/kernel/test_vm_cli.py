@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`softhca vm` as people use it: each test is a boot of its own."""
+"""`softhca vm` as users run it: each test boots its own guest."""
 
 import os
 import pty
@@ -14,7 +14,7 @@ from rig.packets import marker
 from rig.stack import Build
 from rig.wire import SocketWire
 
-BOOT_S = 400  # generous: machines of continuous integration are busy
+BOOT_S = 400  # generous, as CI machines are busy
 
 
 @pytest.fixture(autouse=True)
@@ -78,7 +78,7 @@ echo "$@" >> {log}
     ("echo 'no such device' >&2", '{"driver": "x-pci-proxy-dev"')])
 def test_the_transport_is_what_qemu_offers(build: Build, new_folder: Callable[[], Path],
                                            answer: str, transport: str) -> None:
-    """Debian 12 has no QEMU with vfio-user-pci, so that one is played here."""
+    """Debian 12 has no QEMU with vfio-user-pci, so a fake one is used here."""
     folder = new_folder()
     qemu, log = folder / "qemu-system-x86_64", folder / "log"
     qemu.write_text(QEMU.format(log=log, answer=answer))
@@ -92,7 +92,7 @@ def test_the_transport_is_what_qemu_offers(build: Build, new_folder: Callable[[]
 
 
 def test_a_command_with_all_that_belongs_to_it(build: Build, work: Path) -> None:
-    """Folder, input, output, errors, exit status, a NIC, a folder to write to; nothing is left."""
+    """Folder, input, output, errors, exit status, a NIC, a writable folder; nothing is left behind."""
     share = work / "share"
     share.mkdir()
     script = ("pwd; cat; echo wrong >&2; modprobe mlx5_ib && ibv_devinfo | grep -c hca_id;"
@@ -179,4 +179,4 @@ def test_nothing_outlives_a_killed_launcher(build: Build, new_folder: Callable[[
     deadline = time.monotonic() + 20
     while alive := [path for path in started if path.exists()]:
         assert time.monotonic() < deadline, [(path / "cmdline").read_text() for path in alive]
-        time.sleep(0.1)  # nothing tells of the end of somebody else's children
+        time.sleep(0.1)  # there is no event for the end of other processes' children

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""In a Debian that has our packages: uses what they have installed and takes them away again.
+"""In a Debian with our packages: uses the installed files, and removes the packages again.
 
-scripts/check-package runs it, as root. There is nothing but these packages and what they need, so it
-does with Python's own library."""
+scripts/check-package runs it, as root. Only these packages and their dependencies are installed, so it
+uses only Python's standard library."""
 from __future__ import annotations
 
 import os
@@ -14,7 +14,7 @@ from pathlib import Path
 
 PACKAGES = ("librte-net-rawqp", "softhca", "rawqp-doc")
 PROGRAMS = ("rawqp-doctor", "rawqp-perf", "softhca", "softhca-pci")
-# What comes and goes, and what is not of this Debian.
+# Volatile files, and those that do not belong to this Debian.
 NOT_LOOKED_AT = {"/dev", "/proc", "/sys", "/run", "/rawqp", "/packages", "/dpdk-sdk", "/var/cache",
                  "/var/log", "/var/lib/apt", "/var/lib/dpkg"}
 WORK = Path("/var/cache/rawqp-check")
@@ -49,7 +49,7 @@ def write_capture(path: Path, frames: list[bytes]) -> None:
 
 
 def read_capture(path: Path) -> list[bytes]:
-    """The whole frames of a file that may still grow."""
+    """The complete frames of a file that may still grow."""
     data = path.read_bytes() if path.exists() else b""
     at, frames = 24, []
     while len(data) >= at + 16:
@@ -60,7 +60,7 @@ def read_capture(path: Path) -> list[bytes]:
 
 
 def forward() -> None:
-    """DPDK finds the driver by itself, softhca its library; testpmd forwards a file to the other."""
+    """DPDK finds the driver by itself, softhca its library; testpmd forwards one file to another."""
     played, recorded = WORK / "in.pcap", WORK / "out.pcap"
     recorded.unlink(missing_ok=True)
     write_capture(played, FRAMES)
@@ -114,7 +114,7 @@ def purge() -> None:
 
 
 def bring_what_they_link_to() -> None:
-    """dpdk-dev brings all libraries of DPDK, and tcpdump libpcap: without them, our packages have to name
+    """dpdk-dev pulls in all libraries of DPDK, and tcpdump libpcap; without them, our packages must declare
     theirs."""
     run("apt-get", "purge", "--yes", "dpdk-dev", "tcpdump")
     run("apt-get", "autoremove", "--purge", "--yes")
@@ -140,7 +140,7 @@ def main() -> None:
     without = files()
     left = {path for path in without if re.search("rawqp|softhca", path)}
     assert not left, f"purged, they leave {sorted(left)}"
-    # All that they need is here now, so that what is new from here on is theirs.
+    # All dependencies are installed now, so files that appear from here on belong to our packages.
     run("dpkg", "--install", *map(str, Path("/packages").glob("*.deb")))
     use()
     purge()

@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Instructions per packet of the mlx5 rings' burst functions, counted by callgrind.
 
-Counts repeat exactly, whatever else the machine does, so a test can hold them against a record.
-They belong to a compiler: each has a record of its own.
+Counts are exactly reproducible, whatever else the machine does, so a test can compare them with a record.
+They depend on the compiler: each has its own record.
 
     tests/perf/instructions.py [BUILD]            show
-    tests/perf/instructions.py --record [BUILD]   write the record, after a change that is meant
+    tests/perf/instructions.py --record [BUILD]   write the record, after an intended change
     tests/perf/instructions.py --lines [BUILD]    cache misses by number of queues, simulated
 """
 
@@ -26,7 +26,7 @@ RECORD = ROOT / "tests/perf/instructions.json"
 TIMEOUT_S = 120
 
 
-# A first and a second level of today's servers; the second is what callgrind calls the last.
+# First- and second-level caches of current servers; callgrind calls the second one the last level.
 CACHES = ["--cache-sim=yes", "--D1=49152,12,64", "--LL=2097152,16,64"]
 
 
@@ -37,7 +37,7 @@ class Counts:
 
 
 def run(program: Path, options: list[str]) -> tuple[str, dict[str, dict[str, int]]]:
-    """What the program says, and the events of each case."""
+    """The program's output, and the events of each case."""
     with tempfile.TemporaryDirectory(prefix="rawqp-instructions-") as folder:
         command = ["valgrind", "--tool=callgrind", "--collect-atstart=no", "--quiet", *options,
                    f"--callgrind-out-file={folder}/out", str(program)]

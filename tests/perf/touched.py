@@ -1,10 +1,10 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Cache lines that a packet makes a driver touch, by what lies in them: of net_rawqp, stock net_mlx5
-and the floor, from each instruction of a round (rawqp-perf --trace) and the addresses in it.
+"""Cache lines that a driver touches per packet, by their content: for net_rawqp, stock net_mlx5 and the
+floor, from each instruction of a round (rawqp-perf --trace) and its addresses.
 
     tests/perf/touched.py [BUILD] [--burst N] [--size SIZE]
-    tests/perf/touched.py --rows rows.json   # of scripts/bench --json: also what a far line costs
+    tests/perf/touched.py --rows rows.json   # of scripts/bench --json: also the cost of a far line
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ REGISTERS = ("rip", "rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi",
              *(f"r{number}" for number in range(8, 16)))
 STEP = struct.Struct(f"{len(REGISTERS)}Q")
 
-BY_DEVICE = ("CQE", "WQE", "doorbell record")  # lines that it, too, reads or writes
+BY_DEVICE = ("CQE", "WQE", "doorbell record")  # lines that the device also reads or writes
 
-# What a loop without a driver is known by, and what of them is the driver's part.
+# Functions of loops without a driver that correspond to a driver's bursts.
 LOOPS = re.compile(r"perf::(VerbsLoop::(rx|tx)[<(]|"
                    r"(\(anonymous namespace\)::)?(receive|send)(<\w+>)?\(perf::Floor[RT]x&)")
-# Of the line that is touched, in this order.
+# Kinds of touched lines, in this order.
 KINDS = ("CQE", "WQE", "pointer array", "mbuf line 0", "mbuf line 1", "packet", "doorbell record",
-         "doorbell register", "queue state", "mempool cache", "mempool", "globals", "other")  # other: mostly the array that a burst is given
+         "doorbell register", "queue state", "mempool cache", "mempool", "globals", "other")  # other: mostly the array passed to a burst
 
 
 @dataclass(frozen=True)
@@ -60,13 +60,13 @@ class Operand:
 MEMORY = re.compile(r"(?P<segment>%[a-z]s:)?(?P<offset>-?0x[0-9a-f]+)?"
                     r"\((?P<base>%\w+)?(?:,(?P<index>%\w+)(?:,(?P<scale>[1248]))?)?\)")
 WIDTHS = {"%z": 64, "%y": 32, "%x": 16}
-HALF_OF_YMM = re.compile(r"v(insert|extract|broadcast)[if]128$")  # in memory
-# Prefetches do not count: who asks for a line early uses it later.
+HALF_OF_YMM = re.compile(r"v(insert|extract|broadcast)[if]128$")  # for memory operands
+# Prefetches do not count: a prefetched line is used later.
 NO_ACCESS = re.compile(r"lea|nop|endbr|prefetch")
 
 
 def operands(text: str, target: int | None) -> Iterator[Operand]:
-    """Of an instruction as objdump writes it. `target`: what it says of an address relative to rip."""
+    """The memory operands of an instruction in objdump's syntax. `target`: its resolved rip-relative address."""
     mnemonic = text.split()[0]
     if NO_ACCESS.match(mnemonic):
         return
@@ -75,7 +75,7 @@ def operands(text: str, target: int | None) -> Iterator[Operand]:
         width = WIDTHS["%x"]
     for found in MEMORY.finditer(text):
         if found["segment"] in ("%fs:", "%gs:") or found["base"] == "%rsp":
-            continue  # the thread's own, and the stack's
+            continue  # thread-local data and the stack
         if found["base"] == "%rip":
             if target is not None:
                 yield Operand(offset=target, width=width)
@@ -85,7 +85,7 @@ def operands(text: str, target: int | None) -> Iterator[Operand]:
 
 
 def ranges(addresses: Iterable[int], gap: int = 4096) -> list[tuple[int, int]]:
-    """First and last of those that lie close together."""
+    """First and last address of each group of nearby addresses."""
     found: list[tuple[int, int]] = []
     for address in sorted(addresses):
         if found and address - found[-1][1] < gap:
@@ -97,9 +97,9 @@ def ranges(addresses: Iterable[int], gap: int = 4096) -> list[tuple[int, int]]:
 
 @dataclass
 class Code:
-    """What is executed from one file."""
+    """The code executed from one file."""
 
-    instructions: dict[int, list[Operand]] = field(default_factory=dict)  # by address in the file
+    instructions: dict[int, list[Operand]] = field(default_factory=dict)  # by file address
     symbols: list[tuple[int, str]] = field(default_factory=list)
 
     @staticmethod
@@ -143,7 +143,7 @@ def mappings(maps: str) -> list[Mapping]:
 
 
 class Memory:
-    """What lies where: from a trace's description, and the list of mapped rings."""
+    """The memory layout, from a trace's description and the list of mapped rings."""
 
     def __init__(self, found: dict[str, Any], heap: bytes, rings: str) -> None:
         self.maps = mappings(found["maps"])
@@ -162,7 +162,7 @@ class Memory:
         return self.maps[place] if place >= 0 and address < self.maps[place].end else None
 
     def kind(self, line: int) -> str | None:
-        """None: the stack."""
+        """The kind of a line; None: the stack."""
         address = line * LINE
         for start, bytes_, kind in self._spans:
             if start < address + LINE and address < start + bytes_:
@@ -189,7 +189,7 @@ class Memory:
 
 
 class Trace:
-    """Of one round of one subject."""
+    """The trace of one round of one subject."""
 
     def __init__(self, path: Path, rings: str, program: Path) -> None:
         self._program = str(program)
@@ -205,7 +205,7 @@ class Trace:
                        for file in files}
 
     def _place(self, address: int) -> tuple[str, int] | None:
-        """The file that an instruction is from, and where that begins in memory."""
+        """The file that an instruction belongs to, and its base address in memory."""
         mapping = self._memory.mapping(address)
         if mapping is None or not mapping.file.startswith("/"):
             return None
@@ -213,7 +213,7 @@ class Trace:
                                   if each.file == mapping.file and each.offset == 0)
 
     def bursts(self) -> Iterator[set[int]]:
-        """The lines of each call of a burst function."""
+        """The lines touched by each call of a burst function."""
         lines: set[int] | None = None
         for values in self._steps:
             if values[0] not in self._places:
@@ -243,7 +243,7 @@ class Trace:
             yield lines
 
     def per_packet(self, packets: int) -> Counter[str]:
-        """Lines by kind; one that two calls touch counts twice."""
+        """Lines by kind; a line touched by two calls counts twice."""
         counts: Counter[str] = Counter()
         for lines in self.bursts():
             counts.update(kind for line in lines if (kind := self._memory.kind(line)))
@@ -251,8 +251,9 @@ class Trace:
 
 
 DRIVER = "librte_net_rawqp.so"
-# EAL's options and rawqp-perf's subject, each on two cabled ports; the floor's peer is ours. Without
-# dv_flow_en=0 net_mlx5 makes its rings by DevX, where only commands tell what they are. Its bursts are the same.
+# EAL's options and rawqp-perf's subject, each on two cabled ports; the floor's peer is our driver. Without
+# dv_flow_en=0, net_mlx5 creates its rings through DevX, where they can be identified only from commands. Its
+# bursts are the same.
 SUBJECTS = {
     "net_rawqp": (["--vdev", "net_rawqp0,device=mlx5_0", "--vdev", "net_rawqp1,device=mlx5_1"],
                   "net_rawqp0,peer=net_rawqp1"),
@@ -265,7 +266,7 @@ NOTHING_ON_PCI = ["-a", "0000:ff:1f.7"]
 
 
 def trace(build: Path, folder: Path, subjects: Sequence[str], options: Sequence[str]) -> str:
-    """Runs a round of each subject and measure. What rings there are."""
+    """Runs a round of each subject and measure. Returns the list of rings."""
     rings = folder / "rings"
     command = [str(build / "app/softhca/softhca")]
     for index in range(2 * len(SUBJECTS)):
@@ -303,7 +304,7 @@ def touched(build: Path, subjects: Sequence[str], measures: Sequence[str],
 
 
 NO_FAST_FREE = "tx, no fast free"
-# Of scripts/bench, with 64 bytes: both sides have their cycles in it.
+# Rows of scripts/bench, with 64 bytes, which contain the cycles of both sides.
 ROWS = {"rx": "rx.64", "tx": "tx.64", NO_FAST_FREE: "tx.64.no_fast_free", "forward": "forward.64"}
 
 
@@ -315,14 +316,14 @@ def cycles(rows: dict[str, dict[str, Any]], subject: str, setting: str, measure:
 
 
 def far_line(rows: dict[str, dict[str, Any]], counts: Counter[str], subject: str, measure: str) -> str:
-    """Cycles that a line costs which the device has touched, at far more than at near."""
+    """Additional cycles, at far compared with near, per line that the device has touched."""
     far, near = (cycles(rows, subject, setting, measure) for setting in ("", "@near"))
     lines = sum(counts[kind] for kind in BY_DEVICE)
     return f"{(far - near) / lines:.0f}" if far and near and lines else ""
 
 
 def show(found: Touched, rows: dict[str, dict[str, Any]]) -> None:
-    """As a table in Markdown."""
+    """Prints a table in Markdown."""
     columns = list(found)
     print(f"| lines per packet | {' | '.join(f'{measure}: {name}' for name, measure in columns)} |")
     print("|---" * (len(columns) + 1) + "|")

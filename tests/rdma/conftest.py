@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Fixtures: the suites of others on softhca, with each wire and in a guest."""
+"""Fixtures: third-party suites on softhca, with each wire and in a guest."""
 
 import uuid
 from contextlib import ExitStack, contextmanager, suppress
@@ -21,9 +21,9 @@ from rdma.listed import (FORMAT_1, FORMAT_1_WIRE, FRONTS, GUEST, GUEST_FORMAT_1,
 CASE_S = 60
 GUEST_CASE_S = 300
 GUEST_LIMIT_S = 3000
-HUGEPAGES = 64  # of 2 MiB: for the cases, and options of perftest, that are about them
-# Each day one wire has all cases, the guest those that pass, the others what has traffic. All of it is run by
-# `full`.
+HUGEPAGES = 64  # of 2 MiB: for the cases and perftest options that use them
+# Daily, one wire runs all cases, the guest those that pass, the other wires those with traffic. `full` runs
+# everything.
 DAILY_WIRE = "socket"
 TRAFFIC = ("traffic", "test_flow.", "test_mlx5_flow.", "root_tbl", "tbl_modify_header")
 
@@ -53,7 +53,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def hugepages() -> Iterator[None]:
-    """Where there are none to be had, what needs them says so."""
+    """If they are not available, the cases that need them report it."""
     with ExitStack() as loan:
         with suppress(NoHugepages):
             loan.enter_context(lent(HUGEPAGES))
@@ -71,7 +71,7 @@ def port_on(front: str, folder: Path) -> PortSpec:
     format_1 = {"steering_format": "1"} if front == FORMAT_1 else {}
     names = {"link": f"link:t{uuid.uuid4().hex[:12]}", "pair": "pair:a", "tap": "tap:rdma0",
              "pcap": f"pcap:,{folder}/sent.pcap"}
-    # Nobody else is at the other end of these; a socket's connects late.
+    # Nothing else is at the other end of these; a socket's peer connects late.
     lonely = {"carrier": "always"} if wire in ("link", "socket") else {}
     return PortSpec(names.get(wire, wire), {**lonely, **format_1})
 
@@ -89,11 +89,11 @@ def on_wire(build: Build, folder: Path, wire: str, upstream: Path) -> Iterator[C
 
 @contextmanager
 def in_guest(guest: Guest, folder: Path, front: str, upstream: Path) -> Iterator[Cases]:
-    """On a port with software steering, which a guest's ports have if they are told its format."""
+    """On a port with software steering, which a guest's ports have only if given its format."""
     guest.drop_spares()
     steering_format = "1" if front == GUEST_FORMAT_1 else "0"
     port, = guest.provide([PortSpec(GUEST_WIRE, {"steering_format": steering_format})], folder)
-    # Memory that is registered is locked.
+    # Registered memory is locked.
     command = ["sh", "-c", 'ulimit -l unlimited; exec "$@"', "sh",
                *rdma_core.command(port.name, GUEST_CASE_S)]
     program = guest.start(command, folder / "cases.log", rdma_core.environment(upstream),
@@ -108,7 +108,7 @@ def in_guest(guest: Guest, folder: Path, front: str, upstream: Path) -> Iterator
 
 @pytest.fixture(scope="session")
 def endings(build: Build) -> Iterator[Endings]:
-    """How cases ended. What this run has found is kept for tests/rdma/table.py."""
+    """How cases ended. The results of this run are kept for tests/rdma/table.py."""
     found: Endings = {}
     yield found
     keep(build, "rdma-core.json", {
@@ -120,8 +120,8 @@ def endings(build: Build) -> Iterator[Endings]:
 def cases(request: pytest.FixtureRequest, build: Build, new_folder: Callable[[], Path],
           upstream: Path, endings: Endings,
           ) -> Iterator[Callable[[str], Ending]]:
-    """Runs a case on the front that the parameter names. Of a module, so that the next one has a guest
-    without these ports."""
+    """Runs a case on the front named by the parameter. Module scope, so that the next module has a guest without
+    these ports."""
     front: str = request.param
     folder = new_folder()
     if front in (GUEST, GUEST_FORMAT_1):

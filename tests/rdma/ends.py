@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Two programs whose ports face each other over a cable, on each front that has one for two processes."""
+"""Two programs whose ports are connected by a cable, on each front that can cable two processes."""
 
 import os
 import uuid
@@ -13,9 +13,9 @@ from rig.program import Program
 from rig.screen import Screen
 from rig.stack import OWN_NETWORK, Build, SoftHca
 
-# An empty receive queue holds the cable: perftest wants all that was sent.
+# An empty receive queue pauses the cable: perftest needs everything that was sent.
 CABLE = {"pause": "on"}
-# The length field of perftest's IPv6 packets is wrong, for which a bridge that filters drops them.
+# The length field of perftest's IPv6 packets is wrong, so a filtering bridge drops them.
 BRIDGE = """
 ip link add cable type bridge stp_state 0 forward_delay 0 mcast_snooping 0
 for filter in /proc/sys/net/bridge/bridge-nf-call-*; do ! [ -e $filter ] || echo 0 > $filter; done
@@ -27,8 +27,8 @@ ip link set cable up
 echo ready
 exec cat
 """
-# A bridge forwards what a TAP with a carrier sends, and learns of that in its own time. A program that
-# opens the port would have sent everything by then.
+# A bridge forwards only from TAPs with a carrier, which it notices with a delay. A program that opens the
+# port would have sent everything by then.
 WHEN_FORWARDED = """
 ip link set $0 carrier on
 until [ "$(cat /sys/class/net/$0/brport/state)" = 3 ]; do sleep 0.05; done
@@ -77,7 +77,7 @@ class WireEnds(Ends):
         return ["nsenter", f"--target={network.pid}", *user, "--net", "--mount", "--"]
 
     def start(self, end: int, command: Sequence[str]) -> Screen:
-        # perftest looks at the port's state once, and the first end has no peer yet.
+        # perftest checks the port's state once, when the first end has no peer yet.
         options = {**CABLE, "carrier": "always", "mac": port_mac(end), "device": device_name(end)}
         if self._bridged:
             command = ["sh", "-ec", WHEN_FORWARDED, f"end{end}", *command]
@@ -88,7 +88,7 @@ class WireEnds(Ends):
 
 
 class GuestEnds(Ends):
-    """Both programs are of one guest, which has a PCI function for each."""
+    """Both programs run in one guest, which has a PCI function for each."""
 
     def __init__(self, guest: Guest, new_folder: Callable[[], Path], hugepages: int) -> None:
         super().__init__()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What runs have found, kept in the build folder for the pages that are made of it."""
+"""Results of runs, kept in the build folder for the pages generated from them."""
 
 import json
 from typing import Any, Mapping
@@ -8,7 +8,7 @@ from rig.stack import Build
 
 
 def keep(build: Build, name: str, found: Mapping[str, Mapping[str, Any]]) -> None:
-    """By front, and within it by case, beside what was found before."""
+    """Adds results, by front and case, to earlier ones."""
     file = build.folder / "test-results" / name
     file.parent.mkdir(exist_ok=True)
     known: dict[str, dict[str, Any]] = json.loads(file.read_text()) if file.exists() else {}

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What does not pass of rdma-core's own tests, and why: all others must, on the uverbs front with each
+"""Cases of rdma-core's own tests that do not pass, and why: all others must, on the uverbs front with each
 wire, and in a guest.
 
-The list is checked both ways. A case that is listed and ends in another way is a failure, also if it
-passes; so is an entry that no case has need of. It is that of rdma-core 44.
+The list is checked both ways. A listed case that ends in another way is a failure, even if it passes; so
+is an entry that no case needs. The list is for rdma-core 44.
 """
 
 import re
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 WIRES = ("loop", "link", "pair", "socket", "tap", "pcap", "gen", "sink")
 GUEST, GUEST_WIRE = "guest", "sink"
-WHOLE = (GUEST, *WIRES)  # these have all cases; those of software steering with entries of format 0
+WHOLE = (GUEST, *WIRES)  # these run all cases; those of software steering with entries of format 0
 FORMAT_1, FORMAT_1_WIRE = "format1", "socket"
 GUEST_FORMAT_1 = "guest-format1"
 FRONTS = (*WIRES, FORMAT_1, GUEST, GUEST_FORMAT_1)
@@ -41,8 +41,8 @@ class Listed:
 
     cases: str  # a regular expression for the whole of MODULE.CLASS.CASE
     ended: str  # "skipped" or "failed"
-    said: str  # a regular expression that is in the reason
-    why: str  # of WHY
+    said: str  # a regular expression found in the reason
+    why: str  # key of WHY
     fronts: tuple[str, ...] = (FORMAT_1, GUEST_FORMAT_1, *WHOLE)
     may_pass: str = ""  # where it does
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""perftest's raw Ethernet programs, with each option that means something to them.
+"""perftest's raw Ethernet programs, with each option that affects them.
 
-What fails is here too, with what it says and whose fault it is; a run that begins to pass is noticed.
-All runs are made on each front whose wire has two programs face each other (not `pair`, both of whose
-ends one process has), but those that perftest itself fails: one shows it.
+Failing runs are included, with their message and whose fault it is; a run that begins to pass is noticed.
+All runs are made on each front whose wire connects two programs (not `pair`, both ends of which are in one
+process), except those that perftest itself fails: one front shows that.
 """
 
 from dataclasses import dataclass
@@ -26,11 +26,11 @@ PACED = "--rate_limit=10 --rate_units=M --rate_limit_type=PP"
 class Run:
     program: str  # without raw_ethernet_
     options: str
-    server: str | None = None  # the server's options, if they are others
-    client_first: bool = False  # it is the one that receives
+    server: str | None = None  # the server's options, if they differ
+    client_first: bool = False  # the client receives
     said: str = ""  # a regular expression for the output of a run that fails
-    why: str = ""  # then: of WHY
-    note: str = ""  # then: what the matter is
+    why: str = ""  # then: key of WHY
+    note: str = ""  # then: the details
     daily: bool = False
 
     @property
@@ -53,7 +53,7 @@ def fails(program: str, options: str, why: str, said: str, note: str) -> Run:
 
 
 HANGS = "did not end within"
-GIVES_UP = "Did not get Message for 120 Seconds"  # where our patience is longer than perftest's
+GIVES_UP = "Did not get Message for 120 Seconds"  # where our timeout is longer than perftest's
 
 RUNS = [
     *runs("bw", "", "-s 1500", IPV4, IPV6, "--vlan_en", "-l 16 -n 1600", PACED, daily=True),

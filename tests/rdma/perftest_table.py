@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Prints doc/perftest.md from what `scripts/test rdma` has found, in a checkout's root:
+"""Prints doc/perftest.md from the results of `scripts/test rdma`, in a checkout's root:
 
     PYTHONPATH=tests python3 -m rdma.perftest_table build/test-results/perftest.json > doc/perftest.md
 """
@@ -55,7 +55,7 @@ def render(found: Found) -> str:
 
 
 def read_rows(page: str) -> dict[tuple[str, str], tuple[dict[str, str], str]]:
-    """What the page says of each run, by program and options: front -> how it ended, and why."""
+    """The page's entry for each run, by program and options: front -> how it ended, and why."""
     endings = {mark: ended for ended, mark in MARKS.items()}
     rows, program = {}, ""
     for line in page.splitlines():

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Prints doc/rdma-core.md from what `scripts/test rdma` has found, in a checkout's root:
+"""Prints doc/rdma-core.md from the results of `scripts/test rdma`, in a checkout's root:
 
     PYTHONPATH=tests python3 -m rdma.table build/test-results/rdma-core.json > doc/rdma-core.md
 """
@@ -46,7 +46,7 @@ def header(*names: str) -> list[str]:
 
 
 def entry_of(case: str) -> Listed | None:
-    """That of the front where the case does not pass, if it passes somewhere."""
+    """The entry of a front where the case does not pass, if it passes on others."""
     return next(filter(None, (listed(front, case) for front in reversed(WIRES))), None)
 
 
@@ -93,7 +93,7 @@ def render(found: Found) -> str:
 
 
 def read_rows(page: str) -> dict[str, tuple[dict[str, str], str]]:
-    """What the page says of each case: front -> how it ended, and why."""
+    """The page's entry for each case: front -> how it ended, and why."""
     endings = {mark: ended for ended, mark in MARKS.items()}
     rows, module = {}, ""
     for line in page.splitlines():

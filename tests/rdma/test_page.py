@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""doc/rdma-core.md and doc/perftest.md are of runs that were good by the lists."""
+"""doc/rdma-core.md and doc/perftest.md show runs that agreed with the lists."""
 
 from pathlib import Path
 

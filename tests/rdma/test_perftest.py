@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""perftest's raw_ethernet_* programs: tests/rdma/perftest.py says with which options, and where."""
+"""perftest's raw_ethernet_* programs, with the options and fronts in tests/rdma/perftest.py."""
 
 import re
 import shlex
@@ -17,8 +17,8 @@ from rdma.kept import keep
 from rdma.perftest import FRONTS, GUEST, RUNS, WHY, Run
 
 PATIENCE_S = 20
-# perftest has sent and received everything then, but reads two clocks one after the other to tell how fast
-# its CPU is, and a busy machine came between once too often.
+# perftest has sent and received everything by then, but measures its CPU's speed by reading two clocks one
+# after the other, and a busy machine interrupted it once too often.
 NO_CLOCK = "Can't produce a report"
 TRIES = 4
 Found = dict[str, dict[str, str]]  # by front and name of a run: how it ended
@@ -26,7 +26,7 @@ Found = dict[str, dict[str, str]]  # by front and name of a run: how it ended
 
 @pytest.fixture(scope="module")
 def found(build: Build) -> Iterator[Found]:
-    """What this run has found is kept for tests/rdma/perftest_table.py."""
+    """The results of this run are kept for tests/rdma/perftest_table.py."""
     found: Found = {}
     yield found
     keep(build, "perftest.json", found)
@@ -78,7 +78,7 @@ def run_once(ends: Ends, of: Run) -> None:
     if of.client_first:
         order.reverse()
     programs = [start(*order[0])]
-    if of.program != "fs_rate":  # there is nobody at its other end
+    if of.program != "fs_rate":  # it has no peer
         programs[0].wait_for("#bytes", timeout=PATIENCE_S)
         programs.append(start(*order[1]))
     for program in reversed(programs):

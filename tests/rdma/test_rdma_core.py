@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""rdma-core's own tests, case by case: each ends as tests/rdma/listed.py has it, on every front."""
+"""rdma-core's own tests, case by case: each ends as listed in tests/rdma/listed.py, on every front."""
 
 import re
 from typing import Callable
@@ -33,7 +33,7 @@ def test_case(cases: RunCase, case: str, request: pytest.FixtureRequest) -> None
 
 
 def test_the_list_has_no_entry_too_many() -> None:
-    """And none that another one hides."""
+    """Nor an entry hidden by another one."""
     for front in WHOLE:
         found = [listed(front, case) for case in rdma_core.names()]
         assert {entry for entry in LIST if front in entry.fronts} == set(filter(None, found))
@@ -41,5 +41,5 @@ def test_the_list_has_no_entry_too_many() -> None:
 
 
 def test_what_the_device_has_does_not_fail() -> None:
-    """Raw packets, flows, counters, DevX: what fails wants another kind of QP, or a wire."""
+    """Raw packets, flows, counters, DevX: failing cases need another kind of QP, or a wire."""
     assert {entry.why for entry in LIST if entry.ended == "failed"} <= {"transports", "plug"}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Fixtures for tests of rte_flow rules: a port for each engine, whose rules mark what they take.
+"""Fixtures for tests of rte_flow rules: a port for each engine, whose rules mark the packets that they take.
 
 Modules whose tests receive say `pytestmark = pytest.mark.usefixtures("receiving")`.
 """
@@ -37,6 +37,6 @@ def engine(datapath: str) -> str:
 
 @pytest.fixture
 def receiving(stack: Stack) -> Iterator[None]:
-    """Receives, and forgets the rules at the end."""
+    """Receives, and flushes the rules at the end."""
     with receiving_rules(stack):
         yield

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""rte_flow: every action, priorities, refusals, the life of rules. The items are in
-test_flow_items.py, what changes packets is in ../test_flow_edits.py."""
+"""rte_flow: every action, priorities, refusals, the life cycle of rules. Items are in test_flow_items.py, actions
+that change packets in ../test_flow_edits.py."""
 
 import re
 from typing import Callable, Sequence
@@ -55,7 +55,7 @@ def spread(packets: Sequence[ReceivedPacket]) -> set[int]:
 
 
 def test_rss_hashes_each_class_as_asked(stack: Stack) -> None:
-    """TCP over IPv4 by its ports, IPv6 by addresses, the rest goes to the first queue."""
+    """TCP over IPv4 by ports, IPv6 by addresses, the rest goes to the first queue."""
     stack.testpmd.create_flow(0, "ingress pattern eth / end actions"
                                  " rss types ipv4-tcp ipv6 end queues 1 3 end / end")
     ports = range(1, 60)
@@ -77,7 +77,7 @@ def test_rss_over_three_queues_is_fair(stack: Stack) -> None:
 
 
 def test_what_ovs_falls_back_to(stack: Stack) -> None:
-    """A megaflow asks for has_vlan; what OVS can do by itself is marked and spread."""
+    """A megaflow matches has_vlan; packets that OVS can process itself are marked and spread."""
     stack.testpmd.create_flow(
         0, "ingress pattern eth src is 02:aa:00:00:00:01 dst is 02:00:00:00:00:01 has_vlan is 0"
            " / ipv4 dst is 10.0.0.2 fragment_offset spec 0 fragment_offset mask 0x3fff / udp"
@@ -89,7 +89,7 @@ def test_what_ovs_falls_back_to(stack: Stack) -> None:
 
 
 def test_rss_of_what_a_tunnel_carries(stack: Stack, datapath: str) -> None:
-    """Hash QPs of `verbs` do not look into tunnels."""
+    """Hash QPs of `verbs` do not parse tunnels."""
     rule = ("ingress pattern eth / ipv4 / udp / vxlan / end actions rss level {} types ipv4-udp end"
             " queues 1 3 end / end")
     inner = [ether() / ipv4() / UDP(sport=7, dport=4789) / VXLAN() / udp4(sport=n)
@@ -125,7 +125,7 @@ def test_rss_with_a_key_of_its_own(stack: Stack, datapath: str) -> None:
 
 
 def test_rss_that_is_symmetric(stack: Stack, datapath: str) -> None:
-    """Both directions of a connection have one hash: by a key that verbs can ask for."""
+    """Both directions of a connection have the same hash, through a key that verbs can express."""
     rule = ("ingress pattern eth / {} / udp / end actions rss func symmetric_toeplitz types ipv4-udp"
             " ipv6-udp end {}queues 0 1 2 3 end / end")
     key, other = "3e91" * 20, bytes(range(1, 41)).hex()
@@ -153,7 +153,7 @@ def test_rss_that_is_symmetric(stack: Stack, datapath: str) -> None:
 
 
 def test_counts_of_a_rule(stack: Stack) -> None:
-    """Frames of 100 and 60 bytes, the FCS not among them; what other rules take does not count."""
+    """Frames of 100 and 60 bytes, without FCS; packets that other rules take are not counted."""
     first = stack.testpmd.create_flow(0, "ingress pattern eth / ipv4 / udp dst is 53 / end"
                                             " actions count / mark id 5 / queue index 1 / end")
     other = stack.testpmd.create_flow(0, "ingress pattern eth / ipv6 / end"
@@ -175,7 +175,7 @@ def test_counts_of_what_is_dropped(stack: Stack) -> None:
 
 
 def test_counts_of_a_rule_that_spreads(stack: Stack) -> None:
-    """The driver makes several of the device's rules of it: their sum is what it shows."""
+    """The driver splits it into several device rules and reports their sum."""
     rule = stack.testpmd.create_flow(
         0, "ingress pattern eth / end actions count / rss types ipv4-udp ipv6-tcp ipv6 end"
            " queues 1 3 end / end")
@@ -193,7 +193,7 @@ def test_a_rule_without_count_has_none(stack: Stack) -> None:
 
 
 def test_three_priorities(stack: Stack) -> None:
-    """Also against specificity: a wide rule of a better priority wins."""
+    """Also against specificity: a broad rule of a better priority wins."""
     for priority, pattern in ((2, "eth / ipv4 / udp dst is 2000"), (1, "eth / ipv4"), (0, "eth")):
         stack.testpmd.create_flow(0, f"priority {priority} ingress pattern {pattern} / end actions"
                                      f" mark id {priority} / queue index {3 - priority} / end")
@@ -220,7 +220,7 @@ def test_ten_priorities_in_any_order(stack: Stack) -> None:
         stack.testpmd.destroy_flow(0, number)
 
 
-# Each takes some of MIXED_FRAMES, and the last one all of them.
+# Each takes some of MIXED_FRAMES, the last one all of them.
 MIXED = ["eth / ipv4 / udp dst is 2000", "eth / ipv4 dst is 10.0.0.2", "eth / ipv6 / udp", "eth type is 0x88b5",
          f"eth src is {PEER_MAC}"]
 MIXED_FRAMES = [udp4(), tcp4(), udp6(), tcp6(), opaque(60, 1)]
@@ -228,7 +228,7 @@ MIXED_FRAMES = [udp4(), tcp4(), udp6(), tcp6(), opaque(60, 1)]
 
 def in_disorder(stack: Stack, priorities: Sequence[int], rules: Callable[[int], list[str]],
                 check: Callable[[int], None]) -> None:
-    """Rules of each priority come in this order, and go from the best one on."""
+    """Creates the rules of each priority in this order, and destroys them from the best one on."""
     numbers: dict[int, list[int]] = {}
     for priority in priorities:
         numbers[priority] = [stack.testpmd.create_flow(0, f"priority {priority} ingress {rule}")
@@ -242,8 +242,8 @@ def in_disorder(stack: Stack, priorities: Sequence[int], rules: Callable[[int], 
 
 @pytest.mark.guest(when=lambda params: params["datapath"] == "mlx5")
 def test_eight_priorities_of_mixed_rules(stack: Stack) -> None:
-    """However much the rules of a priority differ, each of them is tried before all of the next one. One of
-    them spreads its packets, by classes that are tried one after the other as well."""
+    """However different the rules of a priority, each of them is tried before all of the next one. One of them
+    spreads its packets, by classes that must also be tried in order."""
     ports = range(1, 40)
 
     def rules(priority: int) -> list[str]:
@@ -261,7 +261,7 @@ def test_eight_priorities_of_mixed_rules(stack: Stack) -> None:
 
 
 def test_eight_priorities_by_verbs_alone(datapath: str, open_stack: OpenStack) -> None:
-    """As above, but that an rss of several classes has no table to tell them apart: it needs levels."""
+    """As above, except that an rss of several classes has no table to tell them apart: it needs levels."""
     rss = "pattern eth / ipv6 / end actions rss types ipv6-tcp ipv6 end queues 1 3 end / end"
 
     def rules(priority: int) -> list[str]:
@@ -344,7 +344,7 @@ REFUSED = {
 }
 
 
-# In the guest those that the device has a say in; the others the driver refuses by itself.
+# In the guest only those where the device is involved; the others are refused by the driver alone.
 @pytest.mark.guest(when=lambda params: "type is 0x" in params["rule"])
 @pytest.mark.parametrize("rule", REFUSED)
 def test_validate_and_create_refuse_with_the_same_reason(stack: Stack, rule: str) -> None:
@@ -382,7 +382,7 @@ def test_dump(stack: Stack, engine: str) -> None:
     assert "rss to queues 1 3, table of 2, by IPv6 source, IPv6 destination" in only
 
 
-# -- the life of rules -------------------------------------------------------------------------------
+# -- the life cycle of rules --------------------------------------------------------------------------
 
 
 @pytest.mark.guest(when=lambda params: params["datapath"] == "mlx5")
@@ -416,7 +416,7 @@ def test_rules_made_while_the_port_is_stopped(stack: Stack) -> None:
 def test_start_names_the_rule_whose_queue_is_gone(stack: Stack) -> None:
     testpmd = stack.testpmd
     testpmd.stop()
-    testpmd.stop_port(0)  # testpmd flushes rules here: they are made after it
+    testpmd.stop_port(0)  # testpmd flushes rules here, so they are created afterwards
     testpmd.create_flow(0, f"ingress pattern eth / ipv4 / {TAKE}")
     testpmd.create_flow(0, "ingress pattern eth / ipv6 / end actions queue index 3 / end")
     testpmd.command("port config all rxq 3")
@@ -429,7 +429,7 @@ def test_start_names_the_rule_whose_queue_is_gone(stack: Stack) -> None:
 
 
 def test_the_device_has_the_last_word(open_stack: OpenStack) -> None:
-    """Verbs has a place for a TTL, which mlx5_ib refuses: on a running port and on a stopped one."""
+    """Verbs can express a TTL, which mlx5_ib refuses: on a running port and on a stopped one."""
     with open_stack(lossless(1, devargs="flow_engine=verbs"), datapath="mlx5") as stack:
         rule = "ingress pattern eth / ipv4 ttl is 1 / end actions drop / end"
         assert "does not offer" in stack.testpmd.refused_flow(0, rule)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The guide's table of actions is what ports say: by which engine, for which direction, with and without DevX;
-and the list of features has an action as partial where it takes DevX."""
+"""The guide's table of actions matches the ports: by engine and direction, with and without DevX; and the
+feature list marks an action as partial where it needs DevX."""
 
 import re
 from typing import Iterator
@@ -18,7 +18,7 @@ VXLAN, NVGRE = "eth / ipv4 / udp / vxlan", "eth / ipv4 / nvgre"
 MAC = "mac_addr 02:00:00:00:00:09"
 FATES = {"queue", "rss", "drop", "jump"}  # received packets need one
 
-# The least that an action can be part of.
+# A minimal rule for each action.
 RULES: dict[str, tuple[str, str]] = {
     "queue": (UDP, "queue index 1"),
     "rss": (UDP, "rss types ipv4 end queues 0 1 end"),
@@ -60,8 +60,8 @@ RULES: dict[str, tuple[str, str]] = {
     "of_push_vlan": (UDP, "of_push_vlan ethertype 0x8100"),
     "of_set_vlan_pcp": (UDP, "of_push_vlan ethertype 0x8100 / of_set_vlan_pcp vlan_pcp 3"),
 }
-FOR_GROUPS = {"set_meta", "set_tag"}  # what they set is there for groups, which take DevX
-PORTS = ("mlx5 with DevX", "mlx5", "verbs")  # the columns of the guide, from the right: meters are port 0's
+FOR_GROUPS = {"set_meta", "set_tag"}  # their values are for groups, which need DevX
+PORTS = ("mlx5 with DevX", "mlx5", "verbs")  # the columns of the guide, from the right: meters are on port 0
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +73,7 @@ def stack(open_stack: OpenStack) -> Iterator[Stack]:
 
 
 def table() -> dict[str, list[str]]:
-    """What the guide says of each port."""
+    """The guide's entries for each port."""
     found = re.search(r"csv-table:: Actions\n(?:   :.*\n)+\n((?:   .+\n)+)", GUIDE.read_text())
     assert found
     rows = (line.strip().split(";") for line in found[1].splitlines())
@@ -101,5 +101,5 @@ def test_the_list_of_features_says_it_too() -> None:
     partial = {action for action, (verbs, mlx5, devx) in table().items()
                if {*devx.split(", ")} - {*verbs.split(", "), *mlx5.split(", ")}}
     listed = features("rte_flow actions")
-    assert listed.pop("indirect") == "Y"  # as what it stands for
+    assert listed.pop("indirect") == "Y"  # counts as the action that it refers to
     assert listed == {action: "P" if action in partial | FOR_GROUPS else "Y" for action in RULES}

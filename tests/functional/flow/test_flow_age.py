@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Action age: rules that no packet hits are told of. Times are checked to the second in
-tests/unit/flow/age_test.cpp; here they only have to be over."""
+"""Action age: rules that no packet hits are reported. Times are checked to the second in
+tests/unit/flow/age_test.cpp; here they only need to expire."""
 
 import re
 
@@ -27,7 +27,7 @@ def aged(stack: Stack, destroy: str = "") -> list[str]:
 
 
 def test_the_idle_rule_ages(stack: Stack) -> None:
-    """Its timeout is the longer one: packets keep the other one young."""
+    """Its timeout is the longer one, but packets keep the other one from ageing."""
     since = stack.testpmd.mark_output()
     idle, busy = (create(stack, port, f"age timeout {seconds}") for port, seconds in ((1, 5), (2, 3)))
     assert aged(stack) == []
@@ -37,7 +37,7 @@ def test_the_idle_rule_ages(stack: Stack) -> None:
     stack.testpmd.expect(f"flow query 0 {idle} age", r"aged: 1\n")
     stack.testpmd.expect(f"flow query 0 {busy} age", r"aged: 0\n(?s:.*)sec_since_last_hit: [0-2]\n")
     assert aged(stack, "destroy") == [f"Flow {idle}"]
-    stack.testpmd.program.wait_for(EVENT, stack.testpmd.mark_output())  # the other one, in the end
+    stack.testpmd.program.wait_for(EVENT, stack.testpmd.mark_output())  # eventually the other one, too
     assert aged(stack) == [f"Flow {busy}"]
 
 

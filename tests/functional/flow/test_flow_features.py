@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Each item and each action that features/rawqp.ini lists is in a rule that a test on either front sends
-packets to, and not only in one that is refused."""
+"""Each item and each action listed in features/rawqp.ini is in a rule that a test on either front sends packets
+to, and not only in a refused one."""
 
 import ast
 import re
@@ -20,7 +20,7 @@ NOT_IN_TESTPMD = {"igmp"}  # tests/functional/ethdev/flow_test.cpp has it
 
 
 def of_packets(tree: ast.Module | ast.ClassDef) -> Iterator[ast.stmt]:
-    """What is not about refusals."""
+    """The statements that are not about refusals."""
     for node in tree.body:
         if isinstance(node, ast.ClassDef):
             yield from of_packets(node)
@@ -32,7 +32,7 @@ def of_packets(tree: ast.Module | ast.ClassDef) -> Iterator[ast.stmt]:
 
 
 def texts(file: str | None) -> list[str]:
-    """The rules, and pieces of them: strings of a module that have several words."""
+    """The rules, and pieces of rules: strings of several words in a module."""
     assert file is not None
     strings = (node.value for statement in of_packets(ast.parse(Path(file).read_text())) for node in ast.walk(statement)
                if isinstance(node, ast.Constant) and isinstance(node.value, str))
@@ -40,7 +40,7 @@ def texts(file: str | None) -> list[str]:
 
 
 def first_words() -> set[str]:
-    """Of what stands between the slashes of rules."""
+    """The first words between the slashes of rules."""
     return {words[0] for module in MODULES for text in texts(module.__file__)
             for piece in re.split(r" ?/ |\bpattern |\bactions ", text) if (words := piece.split())}
 

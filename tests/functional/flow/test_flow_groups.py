@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Groups of rte_flow and the jumps between them, which the mlx5 engine makes of flow tables (DevX); and the
-same by software steering, which serves all groups while one has a template table."""
+"""rte_flow groups and jumps between them, which the mlx5 engine implements with flow tables (DevX); and the same
+by software steering, which serves all groups while one has a template table."""
 
 import re
 from typing import Iterator
@@ -47,7 +47,7 @@ def jump(stack: Stack, group: int, pattern: str = "eth / ipv4", to: str = "") ->
 
 
 def missed(stack: Stack, frame: bytes) -> None:
-    """No queue gets it; what comes after it arrives."""
+    """Requires that no queue receives the frame, but later ones arrive."""
     position = stack.testpmd.mark_output()
     stack.wires[0].send_all([frame, bytes(udp6())])
     packet, = stack.testpmd.received(position, 1)
@@ -75,7 +75,7 @@ def test_a_jump_into_nothing_loses_the_packet(stack: Stack) -> None:
 
 
 def test_from_group_to_group(stack: Stack) -> None:
-    """Each narrows what the one before it let through; a chain as long as the device has levels."""
+    """Each narrows the packets of the previous one; a chain as long as the device has levels."""
     jump(stack, 1)
     for group in range(1, 22):
         jump(stack, group + 1, f"eth / ipv4 / udp src spec {1 << group % 16} src mask {1 << group % 16}"
@@ -88,7 +88,7 @@ def test_from_group_to_group(stack: Stack) -> None:
 
 @pytest.mark.parametrize("priorities", [(0, 1, 2), (2, 1, 0), (4095, 17, 3), (5, 4095, 0)])
 def test_priorities_of_a_group(stack: Stack, priorities: tuple[int, ...]) -> None:
-    """The best one wins, whichever came first, and also against specificity."""
+    """The best one wins, whichever was created first, and also against specificity."""
     jump(stack, 3)
     patterns = ("eth / ipv4 / udp dst is 2000", "eth / ipv4", "eth")
     rules = {}
@@ -116,7 +116,7 @@ def test_many_priorities(stack: Stack) -> None:
 
 
 def test_many_rules_of_one_mask(stack: Stack) -> None:
-    """Ranges of the table grow, and what is destroyed makes room."""
+    """Ranges of the table grow, and destroyed rules make room."""
     ports = range(1, 301 if stack.patience == 1 else 151)
     jump(stack, 1)
     def create_all(marks: dict[int, int]) -> list[int]:
@@ -147,7 +147,7 @@ def test_rss_in_a_group(stack: Stack) -> None:
 
 
 def test_marks_and_counts_on_the_way(stack: Stack) -> None:
-    """A mark of the rule that jumps stays unless the group gives another one."""
+    """A mark of the rule that jumps stays unless the group sets another one."""
     way = create(stack, "ingress pattern eth / ipv4 / end"
                         " actions count / mark id 11 / jump group 1 / end")
     kept = create(stack, "group 1 ingress pattern eth / ipv4 / udp / end"
@@ -219,7 +219,7 @@ PLAIN = ether() / ipv4() / UDP(sport=7, dport=53) / DATA
 VLAN5, UDP53 = "eth / vlan vid is 5 / ipv4", "eth has_vlan is 0 / ipv4 / udp dst is 53"
 PUSH = "of_push_vlan ethertype 0x8100"
 
-# Actions, pattern, a packet and what becomes of it.
+# Actions, pattern, a packet and the result.
 TAGS: dict[str, tuple[str, Packet, Packet]] = {
     "of_pop_vlan": (VLAN5, tagged(5), PLAIN),
     PUSH: (UDP53, PLAIN, tagged(0, 0)),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Items of rte_flow: every field bit by bit, on both engines, and what headers alone ask for."""
+"""rte_flow items: every field bit by bit, on both engines, and items without fields."""
 
 from dataclasses import dataclass
 
@@ -113,7 +113,7 @@ FIELDS = {
                              udp6(), IPV6_DST, "ffff000000ff" + "00" * 9 + "0f"),
     "ipv6 proto": Field("eth / ipv6 proto is 58", ICMP6_FRAME, IPV6_NEXT, "ff"),
     "ipv6 hop": Field("eth / ipv6 hop is 64", ICMP6_FRAME, IPV6_HOP, "ff"),
-    # The first four bits are the version: others than 6 are no IPv6.
+    # The first four bits are the version: anything but 6 is not IPv6.
     "ipv6 tc": Field("eth / ipv6 tc is 0xb8", ICMP6_FRAME, IPV6_WORD, "fff00000"),
     "ipv6 flow": Field("eth / ipv6 flow is 0x12345", ICMP6_FRAME, IPV6_WORD, "f00fffff"),
     "udp src": Field("eth / ipv4 / udp src is 1000", udp4(), L4_OVER_IPV4, "ffff"),
@@ -200,7 +200,7 @@ FIELDS = {
     "802.1ad": Field("eth type is 0x88a8 / vlan tci is 0xa123", SERVICE_FRAME, VLAN_TCI, "ffff"),
     "beside has_vlan": Field("eth has_vlan is 1 / vlan vid is 0x123", VLAN_FRAME, VLAN_TCI, "0fff"),
     "tcp over ipv6": Field("eth / ipv6 / tcp src is 1000", tcp6(), L4_OVER_IPV6, "ffff"),
-    # Without a mask the item's default one counts, and fields beside it do not.
+    # Without a mask the item's default one applies, and fields outside it do not count.
     "eth default": Field("eth src spec 02:aa:00:00:00:01 dst spec 02:00:00:00:00:01", udp4(), ETH_DST,
                          "ff" * 12),
     "vlan default": Field("eth / vlan vid spec 0x123", VLAN_FRAME, VLAN_TCI, "0fff"),
@@ -233,7 +233,7 @@ FIELDS = {
 
 
 MULTICAST = {"eth dst multicast", "eth dst group bit"}
-# Of each item one at least: the guest is slow.
+# At least one of each item: the guest is slow.
 FIELDS_IN_GUEST = {"eth dst masked", "eth type", "ipv4 ttl masked", "ipv4 version_ihl", "ipv6 tc", "tcp flag", "802.1ad",
                    "gre k_bit", "gre_key", "nvgre tni", "vxlan vni", "inner ipv6 flow", "geneve vni", "vxlan-gpe vni",
                    "gtp teid", "gtpu msg_type", "in gtp", "mpls label", "icmp type", "icmp6 type", "esp spi",
@@ -306,7 +306,7 @@ LAYERS: dict[str, tuple[list[Packet | bytes], list[Packet | bytes]]] = {
     "eth / ipv4 / udp dst spec 2000 dst last 2005 dst mask 0xffff":
         ([udp4(dport=port) for port in range(2000, 2006)],
          [udp4(dport=port) for port in (1999, 2006, 2010, 10000)]),
-    # Numbers of their own, although they are neighbours in the header and in the device.
+    # Separate numbers, although they are adjacent in the header and in the device.
     "eth / ipv4 / icmp ident spec 0 ident last 1 ident mask 0xffff seq is 2":
         ([ether() / ipv4() / ICMP(id=ident, seq=2) for ident in (0, 1)],
          [ether() / ipv4() / ICMP(id=ident, seq=seq) for ident, seq in ((0, 3), (1, 0), (2, 2))]),
@@ -316,7 +316,7 @@ LAYERS: dict[str, tuple[list[Packet | bytes], list[Packet | bytes]]] = {
 }
 
 
-# Rings have no part in this: in the guest one kind is enough.
+# Independent of the rings: in the guest one kind is enough.
 @pytest.mark.guest(when=lambda params: params["datapath"] == "mlx5")
 @pytest.mark.parametrize("pattern", LAYERS)
 def test_layers_without_conditions(stack: Stack, pattern: str) -> None:
@@ -326,7 +326,7 @@ def test_layers_without_conditions(stack: Stack, pattern: str) -> None:
     assert taken(stack, misses) == 0
 
 
-# What testpmd calls otherwise than the guide, and what it has no words for.
+# Fields that testpmd names differently from the guide, and those that it cannot express.
 IN_TESTPMD = {("ipv4", "version"): "version_ihl", ("ipv4", "ihl"): "version_ihl"}
 NOT_IN_TESTPMD = {
     ("mpls", "ttl"), ("ipv6", "version"), ("tcp", "sent_seq"), ("tcp", "recv_ack"), ("esp", "seq"),

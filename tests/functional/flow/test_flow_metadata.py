@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What rules of one group say of a packet to those of the next, by set_tag, set_meta or a mark, and what
-an application says of what it sends: the items that ask for it. What is refused is in
-tests/unit/flow/metadata_test.cpp."""
+"""Metadata that rules of one group pass to those of the next, by set_tag, set_meta or a mark, and metadata that an
+application sends with packets: the items that match it. Refusals are in tests/unit/flow/metadata_test.cpp."""
 
 from typing import Sequence
 
@@ -19,14 +18,14 @@ VALUE = 0xA5C3_0FF1
 
 
 def say(stack: Stack, dport: int, actions: str, group: int = 0) -> None:
-    """Of packets to that UDP port, which go on to the next group."""
+    """Applies actions to packets to that UDP port, which then jump to the next group."""
     stack.testpmd.create_flow(
         0, f"group {group} ingress pattern eth / ipv4 / udp dst is {dport} / end"
            f" actions {actions} / jump group {group + 1} / end")
 
 
 def take(stack: Stack, items: str, group: int = 1) -> int:
-    """What the items leave goes to the queue that testpmd's packets without a mark go to."""
+    """Takes packets that match the items; all others go to the queue of packets without a mark."""
     stack.testpmd.create_flow(
         0, f"group {group} priority 1 ingress pattern eth / end actions queue index 0 / end")
     return stack.testpmd.create_flow(0, f"group {group} ingress pattern {items} / {TAKE}")
@@ -58,7 +57,7 @@ class TestIngress:
         assert taken(stack, [udp4(dport=200 + bit) for bit in range(32)]) == 0
 
     def test_what_comes_with_the_packet(self, stack: Stack, datapath: str) -> None:
-        """Set at once or bit by bit, by several groups; zero is none."""
+        """Set at once or bit by bit, by several groups; zero means none."""
         for dport, actions in ((100, f"set_meta data {VALUE:#x} mask 0xffffffff"),
                                (101, "set_meta data 0xffffffff mask 0x0f0f0f0f"),
                                (102, "set_tag data 5 mask 0xffffffff index 0"),
@@ -82,7 +81,7 @@ class TestIngress:
         assert taken(stack, [udp4(dport=100)]) == 1
 
     def test_what_a_packet_has_is_copied(self, stack: Stack) -> None:
-        """Its port and a part of its address into a tag, and the tag into meta in the next group."""
+        """Copies its port and a part of its address into a tag, and the tag into meta in the next group."""
         copy = "modify_field op set dst_type"
         stack.testpmd.create_flow(
             0, f"ingress pattern eth / ipv4 / udp / end actions {copy} tag dst_level 1 src_type udp_port_dst"
@@ -121,7 +120,7 @@ class TestMark:
     ID = 0xC30FF1
 
     def taken(self, stack: Stack, ports: Sequence[int]) -> list[int]:
-        """Of packets to these UDP ports, those that the rule under test takes: it marks them anew."""
+        """The UDP ports whose packets the rule under test takes and marks."""
         packets = receive(stack, [udp4(bytes(100 + at), dport=port) for at, port in enumerate(ports)])
         shortest = min(packet.length for packet in packets)
         return sorted(ports[packet.length - shortest] for packet in packets if packet.mark == MARK)
@@ -149,7 +148,7 @@ class TestMark:
         assert self.taken(stack, [100, 101, 102]) == [100]
 
     def test_the_last_one_counts(self, stack: Stack) -> None:
-        """Also where it comes with other changes, and where a flag takes its place."""
+        """Also if set together with other changes, and if replaced by a flag."""
         say(stack, 100, "mark id 5")
         say(stack, 101, "mark id 5")
         say(stack, 102, "mark id 5")
@@ -177,8 +176,8 @@ def test_tags_of_what_is_sent(forwarders: Stack) -> None:
 
 
 def test_metadata_of_what_is_sent(open_stack: OpenStack) -> None:
-    """What testpmd has its callback write to each mbuf. With the first number it registers the field, and
-    the port sends metadata from its next start on."""
+    """The metadata that testpmd's callback writes to each mbuf. The first value makes it register the field, and the
+    port sends metadata from its next start on."""
     with open_stack(lossless(2, devx="on"), datapath="mlx5") as stack:
         testpmd = stack.testpmd
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Meters: how many packets get which color by each algorithm, what becomes of them, and what is refused. Rates
-are so low (a token a second, or none worth counting) that what passes is what the buckets held."""
+"""Meters: how many packets get which color by each algorithm, what happens to them, and what is refused. Rates are
+so low (one token per second, or practically none) that only what the buckets held passes."""
 
 import re
 import time
@@ -43,8 +43,8 @@ def some(count: int) -> list[Packet]:
     return [udp4(dport=100)] * count
 
 
-# What the buckets hold: packets that become green, and yellow. With rates of a token a second, a test that
-# takes some seconds may see some more.
+# Contents of the buckets: packets that become green, and yellow. At one token per second, a test that takes some
+# seconds may see a few more.
 ALGORITHMS = {
     f"srtcm_rfc2697 {SLOW} 10 0 1": (10, 0),
     f"srtcm_rfc2697 {SLOW} 10 15 1": (10, 15),
@@ -63,7 +63,7 @@ def test_buckets_of_each_algorithm(stack: Stack, meters: Meters, profile: str) -
     counts = meters.packets(1)
     assert green <= counts[0] <= green + SLACK and yellow <= counts[1] <= yellow + SLACK
     assert sum(counts[:3]) == 100 and counts[3] == counts[2] and count == counts[0] + counts[1]
-    assert passed(stack, [udp4(dport=101)] * 5) == 0 and meters.packets(1) == counts  # of other rules
+    assert passed(stack, [udp4(dport=101)] * 5) == 0 and meters.packets(1) == counts  # belong to other rules
 
 
 def test_yellow_packets_can_be_dropped(stack: Stack, meters: Meters) -> None:
@@ -83,7 +83,7 @@ def test_a_policy_that_drops_nothing(stack: Stack, meters: Meters) -> None:
 
 
 def test_bytes_are_those_of_ip_packets(stack: Stack, meters: Meters) -> None:
-    """20 packets of so many bytes, of which a rate of a byte a second gives none more."""
+    """Buckets for 20 packets of a given size; a rate of one byte per second adds none."""
     frame = udp4(dport=100)
     meters.make(1, f"srtcm_rfc2697 {SLOW} {20 * (len(frame) - 14)} 0 0")
     metered(stack, 1)
@@ -91,12 +91,12 @@ def test_bytes_are_those_of_ip_packets(stack: Stack, meters: Meters) -> None:
 
 
 def test_the_rate_fills_the_bucket(stack: Stack, meters: Meters) -> None:
-    """For so long as nothing comes, up to the size."""
+    """While no packets arrive, up to its size."""
     meters.make(1, "srtcm_rfc2697 1000 10 0 1")
     metered(stack, 1)
     deadline = time.monotonic() + 30
     while passed(stack, some(40)) >= 40 and time.monotonic() < deadline:
-        pass  # a slow machine's packets may come at less than the rate
+        pass  # on a slow machine, packets may arrive below the rate
     before = meters.packets(1)
     assert before[2] > 0
     position = time.monotonic()
@@ -114,7 +114,7 @@ def test_rules_share_a_meter(stack: Stack, meters: Meters) -> None:
 
 
 def test_meters_are_apart(stack: Stack, meters: Meters) -> None:
-    """Also the two of one object of the device."""
+    """Even the two meters of one device object."""
     for number, size in ((1, 5), (2, 10), (3, 15)):
         meters.make(number, f"srtcm_rfc2697 {SLOW} {size} 0 1")
         stack.testpmd.create_flow(0, f"ingress pattern eth / ipv4 / udp dst is {100 + number} / end"
@@ -160,17 +160,17 @@ def test_another_profile(stack: Stack, meters: Meters) -> None:
     assert 10 <= passed(stack, some(50)) <= 10 + SLACK
     meters.do("set port meter profile 0 1 2")
     assert 30 <= passed(stack, some(60)) <= 30 + SLACK
-    meters.do("set port meter profile 0 1 1")  # so that profile 2 can go first
+    meters.do("set port meter profile 0 1 1")  # so that profile 2 can be deleted first
 
 
 def fail_next_request(stack: Stack) -> None:
-    """Of the queue by which meters are written, which has few entries: nothing is sent by it."""
+    """Fails the next WQE of the queue that meters are written through: the smallest, on which no packets are sent."""
     smallest = min(stack.stat()[stack.device_name(0)]["sqs"], key=lambda queue: queue["entries"])
     stack.break_queue(0, f"error_cqe:{smallest['number']}")
 
 
 def test_changes_that_the_device_refuses(stack: Stack, meters: Meters) -> None:
-    """The meter stays what it was, and the same change can be asked for again."""
+    """The meter is unchanged, and the same change can be requested again."""
     meters.make(1, f"srtcm_rfc2697 {SLOW} 10 0 1")
     meters.profile(2, f"srtcm_rfc2697 {SLOW} 30 0 1")
     metered(stack, 1)
@@ -178,7 +178,7 @@ def test_changes_that_the_device_refuses(stack: Stack, meters: Meters) -> None:
     assert "the device refuses to change it" in meters.refusal("set port meter profile 0 1 2")
     assert "uses meter profile 1" in meters.refusal("del port meter profile 0 1")
     assert 10 <= passed(stack, some(50)) <= 10 + SLACK
-    meters.do("set port meter profile 0 1 1")  # by another queue
+    meters.do("set port meter profile 0 1 1")  # through another queue
     assert 10 <= passed(stack, some(50)) <= 10 + SLACK
     fail_next_request(stack)
     assert "the device refuses to change it" in meters.refusal("disable port meter 0 1")

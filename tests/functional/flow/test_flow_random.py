@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Random rules and packets, against a model of rte_flow that was written from its guide: each packet
-goes where the model says and is counted, and what is refused is refused for a reason that the driver's
-guide gives.
+"""Random rules and packets, against a model of rte_flow written from its guide: each packet goes where the model
+says and is counted, and refusals have a reason that the driver's guide gives.
 
-A failure names its seed, and `pytest tests/functional/flow/test_flow_random.py -k` repeats the test of it.
+A failure names its seed, and `pytest tests/functional/flow/test_flow_random.py -k` repeats its test.
 """
 
 from itertools import product
@@ -23,7 +22,7 @@ from rig.ports import lossless
 from functional.conftest import OpenStack
 
 RULES_OF_ROUND = 8
-RULES_OF_SEED = 400  # that are accepted: 10,000 in all
+RULES_OF_SEED = 400  # accepted rules: 10,000 in total
 SEEDS = 25
 
 
@@ -35,16 +34,16 @@ def words_of(engine: str) -> Words:
 REFUSED: Refusals = {
     "the device matches masks, and this range": has_range,
     "item icmp6?: field .* cannot be matched inside a tunnel": carries("icmp", "icmp6"),
-    "field has_more_vlan cannot be matched": asks("has_more_vlan"),  # behind the second tag
+    "field has_more_vlan cannot be matched": asks("has_more_vlan"),  # after the second tag
     "field packet_id cannot be matched": asks("packet_id"),
     "none of its types applies": spreads,
     "a rule of the same priority matches": twice,
-    "the device has a rule with this match already": twice,  # as for an EtherType, and for its item
+    "the device has a rule with this match already": twice,  # such as for an EtherType and for its item
     r"cannot create steering rule .*/esp": carries("esp"),
     "ICMPv6 would get a wrong checksum": all_of(
         any_of(has("icmp6"), asks_for("proto", 58)), changes("ipv6", "src", "dst")),
 }
-# Of a group by commands, where a range becomes many rules: lower priorities have few places.
+# For a group by commands, where a range becomes many rules: lower priorities have little room.
 FULL: Refusals = {"the device's flow tables are full": has_range}
 REFUSED_BY: dict[str, Refusals] = {
     "mlx5": REFUSED,
@@ -54,7 +53,7 @@ REFUSED_BY: dict[str, Refusals] = {
         "verbs flow specs carry one VLAN tag": any_of(has("vlan"), asks("has_vlan")),
         "verbs flow specs carry the outer header only": carries("esp"),
         "verbs flow specs have one destination": samples,
-        # What mlx5_ib does not take.
+        # Not accepted by mlx5_ib.
         "cannot create steering rule": any_of(asks("ttl", "hop"), has("gre_key", "nvgre")),
     },
 }
@@ -75,7 +74,7 @@ def test_what_the_model_says(open_stack: OpenStack, engine: str, seed: int, rule
             run.play(random_round(f"{engine}-{seed}-{round_}", RULES_OF_ROUND, words_of(engine),
                                   counting=True, sampling=True, meters=meters))
             round_ += 1
-    # Rules decide of most packets, one of them mostly; and enough packets are missed.
+    # Most packets are handled by rules, mostly by a single one; and enough packets match none.
     assert run.taken > run.rules and run.passed > run.rules
     assert run.open_ < run.taken / 4, f"{run.open_} of {run.taken} packets might go several ways"
     assert run.from_templates > run.rules / 40
@@ -90,8 +89,8 @@ def test_what_the_model_says(open_stack: OpenStack, engine: str, seed: int, rule
     (1, 100), *(pytest.param(seed, RULES_OF_SEED, marks=pytest.mark.thorough) for seed in range(2, 6))])
 @pytest.mark.parametrize("format_", ["0", "1"], ids=lambda number: f"format{number}")
 def test_templates_of_a_group(open_stack: OpenStack, format_: str, seed: int, rules: int) -> None:
-    """By software steering, with each format of its entries. In every third round some rule has copies made, for
-    which all of the group are made anew by commands."""
+    """By software steering, with each format of its entries. In every third round some rule makes copies, for which
+    the whole group is re-created by commands."""
     ports = lossless(1, devargs="flow_engine=mlx5", devx="on", steering_format=format_)
     arguments = [f"--rxq={QUEUES}", f"--txq={QUEUES}"]
     with open_stack(ports, datapath="mlx5", testpmd_args=arguments) as stack:
@@ -109,8 +108,7 @@ def test_templates_of_a_group(open_stack: OpenStack, format_: str, seed: int, ru
 @pytest.mark.parametrize("seed, rules", [
     (2, 60), *(pytest.param(seed, RULES_OF_SEED, marks=pytest.mark.thorough) for seed in range(3, 8))])
 def test_what_comes_out_again(open_stack: OpenStack, seed: int, rules: int) -> None:
-    """Rules of either direction, byte by byte, until some of each kind have changed a packet; and those
-    that age."""
+    """Rules of either direction, compared byte by byte, until each kind has changed packets; and rules that age."""
     ports = lossless(1, devargs="flow_engine=mlx5", devx="on")
     with open_stack(ports, datapath="mlx5", testpmd_args=ARGUMENTS) as stack:
         run = ForwardRun(stack, REFUSED, detours=True, metadata=True)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Action sample: which packets are copied, how many of them, what becomes of copies and of the packets
-themselves. What else is refused is in tests/unit/flow/sample_test.cpp."""
+"""Action sample: which packets are copied, how many, and what happens to copies and originals. Further refusals
+are in tests/unit/flow/sample_test.cpp."""
 
 from collections import Counter
 from typing import Sequence
@@ -28,7 +28,7 @@ def sampled(stack: Stack, copies: str, ratio: int = 1, group: int = 0, pattern: 
 
 
 def into(stack: Stack, group: int) -> None:
-    """All packets of group 0."""
+    """Directs all packets of group 0 to this group."""
     stack.testpmd.create_flow(0, f"priority 1 ingress pattern eth / end actions jump group {group} / end")
 
 
@@ -46,7 +46,7 @@ def where(packets: Sequence[ReceivedPacket]) -> Counter[Seen]:
 
 @pytest.mark.parametrize("group", [0, 1])
 def test_each_packet_and_its_copy(stack: Stack, group: int) -> None:
-    """A packet that differs in one bit has none. `receive` sees that no more come than should."""
+    """A packet that differs in one bit has no copy. `receive` checks that no extra packets arrive."""
     sampled(stack, "mark id 9 / queue index 1", group=group)
     if group:
         into(stack, group)
@@ -63,7 +63,7 @@ def test_copies_without_a_mark_have_none(stack: Stack) -> None:
 
 
 def test_copies_keep_what_an_earlier_group_has_said(stack: Stack) -> None:
-    """The mark of a rule that jumps, not that of the rule that copies."""
+    """Copies have the mark of a rule that jumps, not that of the rule that copies."""
     stack.testpmd.create_flow(0, "ingress pattern eth / end actions mark id 5 / jump group 1 / end")
     sampled(stack, "queue index 1", group=1)
     assert where(seen(stack, [udp4(dport=100)], copies=1)) == {(2, 7): 1, (1, 5): 1}
@@ -78,7 +78,7 @@ def test_copies_are_of_what_came(stack: Stack) -> None:
 
 
 def test_one_of_so_many(stack: Stack) -> None:
-    """On average: of 400 packets, 100; less than 60 or more than 140 in one of 250,000 runs."""
+    """On average, 100 of 400 packets; less than 60 or more than 140 in one of 250,000 runs."""
     rule = sampled(stack, "queue index 1 / count", ratio=4)
     position = stack.testpmd.mark_output()
     for number in range(1, 9):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Actions that change while their rules live: indirect ones of rte_flow, rss and count that rules share, and
-those of one rule. What each update does to the device's rules is in tests/unit/flow."""
+"""Actions that change while their rules exist: indirect rss and count shared by rules, and actions of one rule.
+The effect of updates on the device's rules is tested in tests/unit/flow."""
 
 from contextlib import contextmanager
 from typing import Iterator
@@ -17,7 +17,7 @@ IN_GROUPS = pytest.mark.parametrize("group", [0, 1])
 
 
 def enter(stack: Stack, group: int) -> None:
-    """All of IPv4 goes to that group."""
+    """Directs all IPv4 packets to that group."""
     if group != 0:
         stack.testpmd.create_flow(
             0, f"ingress pattern eth / ipv4 / end actions jump group {group} / end")
@@ -25,7 +25,7 @@ def enter(stack: Stack, group: int) -> None:
 
 @contextmanager
 def shared(stack: Stack, action: str) -> Iterator[int]:
-    """An indirect action; the rules that use it are gone at the end."""
+    """An indirect action; rules that use it are destroyed at the end."""
     testpmd = stack.testpmd
     answer = testpmd.expect(f"flow indirect_action 0 create ingress action {action} / end",
                             r"Indirect action #(\d+) created")
@@ -37,7 +37,7 @@ def shared(stack: Stack, action: str) -> Iterator[int]:
 
 @IN_GROUPS
 def test_rules_share_an_rss_that_is_updated(stack: Stack, group: int) -> None:
-    """Its queues, its types; the marks of the rules stay their own."""
+    """Updates its queues and types; the rules keep their own marks."""
     frames = [frame for n in range(1, 40)
               for frame in (udp4(sport=n), tcp4(sport=n), udp6(sport=n))]
 
@@ -105,7 +105,7 @@ def test_rules_share_a_count(stack: Stack) -> None:
         assert counted() == (2, 300)
         receive(stack, [bytes(tcp4()).ljust(200)])
         assert counted() == (3, 500)
-        # Without rules it tells the same, and goes on with the next one.
+        # Without rules it reports the same, and continues with the next rule.
         receive(stack, [bytes(udp4()).ljust(100)])
         stack.testpmd.flush_flows(0)
         assert counted() == (4, 600)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""When groups are served by software steering and when by commands, and that rules which stand go on doing what
-they did, and counting, when that changes."""
+"""When groups are served by software steering and when by commands, and that existing rules keep working and
+counting when that changes."""
 
 from typing import Iterator
 
@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.guest, pytest.mark.usefixtures("receiving")]
 
 SOFTWARE, COMMANDS = "software steering", "mlx5"
 TABLE = 3
-# What commands alone have words for.
+# Only commands can express these.
 COPIES = "group 2 ingress pattern eth / ipv6 / end actions sample ratio 1 index 0 / queue index 1 / end"
 
 
@@ -31,7 +31,7 @@ def stack(datapath: str, open_stack: OpenStack, request: pytest.FixtureRequest) 
 
 @pytest.fixture(autouse=True)
 def group(receiving: None, stack: Stack) -> int:
-    """All UDP over IPv4 comes there; what its rules leave is not marked."""
+    """Receives all UDP over IPv4; packets that match none of its rules are not marked."""
     stack.testpmd.create_flow(0, "ingress pattern eth / ipv4 / udp / end actions jump group 1 / end")
     stack.testpmd.create_flow(0, "group 1 priority 9 ingress pattern eth / end actions queue index 0 / end")
     return 1
@@ -58,7 +58,7 @@ def add(stack: Stack, port: int) -> int:
 
 
 def test_the_first_table_and_the_last(stack: Stack, group: int) -> None:
-    """A rule of the group, made before, comes along with the jump to it, and goes back."""
+    """An existing rule of the group is moved along with the jump to it, and moved back."""
     stack.testpmd.create_flow(
         0, f"group 1 ingress pattern eth / ipv4 / udp dst is 7 / end actions mark id {MARK} / queue index 2 / end")
     for number in (TABLE, TABLE + 1):
@@ -88,10 +88,10 @@ def test_fields_are_copied(stack: Stack) -> None:
 
 
 
-@pytest.mark.guest(False)  # where devices die by their health: kernel tests
-@pytest.mark.unsanitized  # testpmd leaks what it knew of the rules of a port that is gone
+@pytest.mark.guest(False)  # where devices fail by their health state: kernel tests
+@pytest.mark.unsanitized  # testpmd leaks its data about rules of a port that is gone
 def test_a_device_that_dies(start_stack: StartStack, datapath: str) -> None:
-    """Nothing waits for what it should still have written."""
+    """Nothing waits for completions that the device owes."""
     stack = start_stack(1, datapath=datapath)
     configure(stack)
     create_table(stack, f"{TABLE} group 1 rules_number 8", "eth / ipv4 / udp dst mask 65535", "drop", "drop")
@@ -108,11 +108,11 @@ def test_a_device_that_dies(start_stack: StartStack, datapath: str) -> None:
 @pytest.mark.usefixtures("table")
 class TestWithATable:
     def test_what_software_steering_lacks(self, stack: Stack) -> None:
-        """Rules of the table are made anew by commands, count on and can be destroyed."""
+        """Rules of the table are re-created by commands, keep counting and can be destroyed."""
         rules = [add(stack, port) for port in (1, 2)]
         assert taken(stack, [udp4(dport=port) for port in (1, 2, 2, 3)]) == 3
         assert "validated" in stack.testpmd.command(f"flow validate 0 {COPIES}")
-        assert set(engines_of(stack, 1)) == {SOFTWARE}  # nothing was asked for yet
+        assert set(engines_of(stack, 1)) == {SOFTWARE}  # nothing requires commands yet
         stack.testpmd.create_flow(0, COPIES)
         stack.testpmd.create_flow(0, "ingress pattern eth / ipv6 / end actions jump group 2 / end")
         assert set(engines_of(stack, 0)) | set(engines_of(stack, 1)) == {COMMANDS}
@@ -127,7 +127,7 @@ class TestWithATable:
         assert taken(stack, [udp4(dport=port) for port in (1, 2, 3, 4)]) == 1
 
     def test_what_nobody_has_words_for(self, stack: Stack) -> None:
-        """Changes nothing."""
+        """Refusals change nothing."""
         answer = stack.testpmd.refused_flow(
             0, "group 1 ingress pattern eth / ipv4 packet_id is 7 / end actions drop / end")
         assert "field packet_id cannot be matched" in answer
@@ -135,7 +135,7 @@ class TestWithATable:
         assert set(engines_of(stack, 1)) == {SOFTWARE}
 
     def test_a_jump_that_comes_later(self, stack: Stack) -> None:
-        """With a mark, which rules of the group match, and a change of the packet."""
+        """A jump with a mark, which rules of the group match, and a change of the packet."""
         stack.testpmd.create_flow(
             0, "ingress priority 0 pattern eth / ipv6 / end actions mark id 7 / set_ttl ttl_value 9"
                " / jump group 2 / end")
@@ -146,7 +146,7 @@ class TestWithATable:
         assert taken(stack, [udp6()]) == 1
 
     def test_header_edits(self, stack: Stack) -> None:
-        """And a tunnel that comes off."""
+        """Edits, and decapsulation of a tunnel."""
         stack.testpmd.create_flow(
             0, "group 1 ingress pattern eth / ipv4 / udp dst is 4789 / vxlan / eth / ipv4 / end actions"
                " vxlan_decap / set_ttl ttl_value 9 / jump group 2 / end")

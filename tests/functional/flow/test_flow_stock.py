@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Random rules and packets on net_rawqp and on DPDK's own net_mlx5, in both of its modes: a rule that
-both take does the same on both, by what both do to each packet and by what both count; of net_rawqp, some
-rules come from templates. Where they differ, in rules that one of them refuses or in packets, is listed
-here and has its reason."""
+"""Random rules and packets on net_rawqp and on DPDK's own net_mlx5, in both of its modes: a rule that both accept
+does the same on both, judged by packets and counters; some of net_rawqp's rules come from templates. Differences,
+in rules that one of them refuses or in packets, are listed here with their reasons."""
 
 from dataclasses import replace
 from itertools import combinations
@@ -28,18 +27,18 @@ from functional.conftest import OpenStack
 
 RULES_OF_ROUND = 8
 SEEDS, RULES_OF_SEED = {"dv": 25, "verbs": 5}, 400  # in the whole matrix
-MOST_ROUNDS = 20  # until each kind of edit was seen
+MOST_ROUNDS = 20  # until each kind of edit has occurred
 
-# Here net_mlx5 goes ways of its own: an EtherType means frames without tags, has_vlan those of 802.1Q,
-# and neither holds in a rule with rss. The model's differential has these fields.
+# net_mlx5 deviates here: an EtherType means frames without tags, has_vlan those of 802.1Q, and neither holds
+# in a rule with rss. These fields are compared with the model instead.
 UNCOMMON = {("eth", "type"), ("eth", "has_vlan"), ("vlan", "has_more_vlan"), ("vlan", "inner_type")}
 
 
 def spreads_any_tagged(rule: Rule, _: Sequence[Rule]) -> bool:
-    """By ports, in a pattern that is one vlan item, and says nothing of what the tag is on. Spreading by types of
-    packets, net_mlx5 adds their headers to the pattern; one that begins with vlan it takes for one that has ended
-    in IPv6, and adds UDP and TCP with no IP below them, of which libmlx5 makes no steering entries. (With an eth
-    item before the tag, or an IP item after it, it takes the rule.)"""
+    """Spreads by ports, with a single vlan item as pattern and no header before or after the tag. To spread by packet
+    types, net_mlx5 adds their headers to the pattern; it treats one that begins with vlan as one that ends in
+    IPv6, and adds UDP and TCP without IP, for which libmlx5 makes no steering entries. (With an eth item before
+    the tag, or an IP item after it, it accepts the rule.)"""
     items = [item for item in rule.items if item.kind != "void"]
     return [item.kind for item in items] == ["vlan"] and items[0].on("inner_type") is None and (
         len(rule.queues) > 1 and {"udp", "tcp"} & {*rule.rss_types.split()} != set())
@@ -53,7 +52,7 @@ OURS: Refusals = {
     "none of its types applies": spreads,
     "counters by DevX only": counts,
     "a rule of the same priority matches": twice,
-    # What mlx5_ib does not take by verbs, where the counters are.
+    # Not accepted by mlx5_ib through verbs, where the counters are.
     "cannot create steering rule": any_of(carries("esp"), counts),
 }
 OURS_BY_MLX5 = OURS | {
@@ -63,7 +62,7 @@ OURS_BY_MLX5 = OURS | {
 }
 del OURS_BY_MLX5["counters by DevX only"]
 THEIRS: Refusals = {
-    # Rules that net_rawqp takes.
+    # Rules that net_rawqp accepts.
     r"proto \(next header\) should not be set as ext": asks("proto"),  # AH and ESP, by their numbers
     "protocol filtering not compatible": asks("proto", "protocol"),
     "item not supported": has("arp_eth_ipv4", "gre", "gre_key", "nvgre", "esp", "geneve", "gtp"),
@@ -76,34 +75,34 @@ THEIRS: Refusals = {
         "flags", "proto", "protocol"), has("vlan")),
     "partial mask is not supported for protocol": asks("proto"),
     "range is not valid": has_range,
-    # The device's, without the reason.
+    # The device's error, without the reason.
     "hardware refuses to create flow: File exists": twice,
     "hardware refuses to create flow: Invalid argument": any_of(
-        carries("esp"), has("gre_key", "vlan", "vxlan", "geneve", "gtp")),  # such as a half mask on a tunnel's port
-    # A flow of the kernel's changes no tags: in group 0, net_mlx5 asks for it all the same.
+        carries("esp"), has("gre_key", "vlan", "vxlan", "geneve", "gtp")),  # such as a partial mask on a tunnel's port
+    # Kernel flows cannot change tags, but net_mlx5 requests it in group 0 nevertheless.
     "hardware refuses to create flow: Operation not supported": all_of(
         of_first_group, edits("of_push_vlan", "of_pop_vlan")),
-    # Fields are copied by later groups only.
+    # Fields are copied only in later groups.
     "modify field action is not supported for group 0": all_of(of_first_group, copies_fields),
     # Its checksum covers the addresses, and devices leave it as it was.
     "Can't change header with ICMPv6 proto": all_of(
         any_of(has("icmp6"), asks_for("proto", 58)), edits("set_ipv6_src", "set_ipv6_dst")),
-    # Of its entries, none has a place for an SPI, and libmlx5 of rdma-core 56 refuses what is left of a mask.
-    # (That of 44 does not look there, see of_dv_groups().)
+    # No entry has a place for an SPI, and libmlx5 of rdma-core 56 refuses unhandled parts of a mask.
+    # (That of 44 does not check, see of_dv_groups().)
     "cannot allocate ref memory": all_of(of_later_group, any_of(has("esp"), spreads_any_tagged)),
-    # As of a ConnectX-5, by the format of steering entries.
+    # As on a ConnectX-5, by the format of steering entries.
     "push VLAN action not supported for ingress": all_of(received, edits("of_push_vlan")),
     "pop vlan action not supported for egress": all_of(sent, edits("of_pop_vlan")),
 }
 
 THEIRS_WITH_METERS = THEIRS | {
-    # Rules of what it makes of one with a meter, where this says what all of its packets do.
+    # Rules that it derives from one with a meter whose packets all have the same fate.
     "Drop action is mutually-exclusive with any other action": all_of(meters, drops),
 }
 
 
 def of_both_modes(rules: Sequence[Rule], frame: bytes) -> bool:
-    """The same match twice: net_mlx5 takes both rules, and the device does what both say."""
+    """The same match twice: net_mlx5 accepts both rules, and the device executes both."""
     headers = dissect(frame)
     return any(one.items == other.items and one.priority == other.priority and one.takes(headers)
                for one, other in combinations(rules, 2))
@@ -114,9 +113,9 @@ def without(rule: Rule, kind: str) -> Rule:
 
 
 def takes_any_udp(rule: Rule, headers: Sequence[Header]) -> bool:
-    """Before a VXLAN item, net_mlx5 asks for the UDP port as far as the rule does, where net_rawqp adds the rest of
-    VXLAN's own. A packet of another port has no VXLAN header: a VNI of zero, say devices, and the same of what would
-    follow."""
+    """Before a VXLAN item, net_mlx5 matches the UDP port only as far as the rule does, whereas net_rawqp adds the rest
+    of VXLAN's port. A packet to another port has no VXLAN header: to devices, its VNI is zero, and so is everything
+    after it."""
     kinds = [item.kind for item in rule.items]
     if "vxlan" not in kinds:
         return False
@@ -126,10 +125,10 @@ def takes_any_udp(rule: Rule, headers: Sequence[Header]) -> bool:
 
 
 def of_dv_flows(rules: Sequence[Rule], frame: bytes) -> bool:
-    """What net_mlx5 does otherwise than the guide of rte_flow says, in its own mode: without a mask it
-    compares the EtherType as well, inner ICMP headers are looked for outside, and a GRE key is compared
-    without asking whether there is one: what it writes for the GRE item overwrites that. And it does as
-    takes_any_udp() says in rules that ask for nothing of VXLAN (others the device refuses)."""
+    """Where net_mlx5 deviates from the rte_flow guide in its own mode: without a mask it also compares the EtherType,
+    inner ICMP headers are matched outside, and a GRE key is compared without checking that there is one, as its
+    match for the GRE item overwrites that. And see takes_any_udp() for rules that match no VXLAN field (the device
+    refuses others)."""
     headers = dissect(frame)
     kinds = {header.kind for header in headers}
     inner_icmp, gre_key = carries("icmp", "icmp6"), has("gre_key")
@@ -151,17 +150,17 @@ def any_spi(rule: Rule) -> Rule:
 
 
 def of_dv_groups(rules: Sequence[Rule], frame: bytes) -> bool:
-    """Besides, in groups: libmlx5 of rdma-core 44 leaves the SPI out of the steering entries that it writes; and
-    before ports, net_mlx5 asks for the IP protocol only, which a later fragment has as well. To steering entries,
-    its ports are zero, which a mask on them may leave of those that a rule wants."""
+    """Additionally, in groups: libmlx5 of rdma-core 44 omits the SPI from its steering entries; and before ports,
+    net_mlx5 matches only the IP protocol, which a later fragment has as well. To steering entries its ports are
+    zero, which a rule's ports may be under its mask."""
     headers = dissect(frame)
     return of_dv_flows(rules, frame) or of_zero_ports(rules, frame) or any(
         has("esp")(rule, []) and any_spi(rule).takes(headers) for rule in rules if rule.group > 0)
 
 
 def counted_last(rule: Rule, frame: bytes) -> int:
-    """Of the steering entries that libmlx5 makes of a rule, the last one counts: a tunnel has one of its own,
-    after that of a tag."""
+    """The last of the steering entries that libmlx5 makes for a rule counts: a tunnel has its own, after that of a
+    tag."""
     if rule.group == 0 or not any(isinstance(edit, Encap) for edit in rule.edits):
         return len(frame)
     return len(frame) + 4 * sum(isinstance(edit, PushVlan) for edit in rule.edits)
@@ -201,7 +200,7 @@ def test_both_drivers_do_the_same(open_stack: OpenStack, mode: str, seed: int, r
     with (open_stack(1, datapath="mlx5", testpmd_args=arguments) as our_stack,
           open_stack(ports, pmd="mlx5", pmd_devargs=devargs, testpmd_args=arguments) as their_stack):
         ours = FlowRun(our_stack, OURS, templates=True)
-        # By DevX, it has the device write all counters to memory about once a second.
+        # With DevX, it makes the device write all counters to memory about once a second.
         theirs = FlowRun(their_stack, THEIRS, excuse, validates=False, counts_lag=10)
         round_ = both = 0
         while both < rules:
@@ -216,8 +215,8 @@ def test_both_drivers_do_the_same(open_stack: OpenStack, mode: str, seed: int, r
 @pytest.mark.parametrize("seed, rules", [
     (26, 20), *(pytest.param(seed, RULES_OF_SEED, marks=pytest.mark.thorough) for seed in range(1, 3))])
 def test_both_drivers_forward_the_same(open_stack: OpenStack, seed: int, rules: int) -> None:
-    """Rules of either direction that drop, count, age and change headers; in group 1, net_mlx5 makes them by
-    software steering."""
+    """Rules of either direction that drop, count, age and change headers; in group 1, net_mlx5 uses software
+    steering."""
     ports = [PortSpec(options={"pause": "on", "devx": "on"})]
     devargs = [PortSpec(options={"pause": "on", "devx": "on"}, devargs="flow_engine=mlx5")]
     with (open_stack(devargs, datapath="mlx5", testpmd_args=ARGUMENTS) as our_stack,
@@ -240,7 +239,7 @@ def test_both_drivers_forward_the_same(open_stack: OpenStack, seed: int, rules: 
 @pytest.mark.parametrize("seed, rules", [
     (0, 60), *(pytest.param(seed, RULES_OF_SEED, marks=pytest.mark.thorough) for seed in range(1, 3))])
 def test_both_drivers_copy_the_same(open_stack: OpenStack, seed: int, rules: int) -> None:
-    """Rules of group 1, some of them with action sample, which net_mlx5 makes by software steering."""
+    """Rules of group 1, some with action sample; net_mlx5 uses software steering for them."""
     arguments = [f"--rxq={QUEUES}", f"--txq={QUEUES}"]
     ports = [PortSpec(options={"pause": "on", "devx": "on"})]
     devargs = [PortSpec(options={"pause": "on", "devx": "on"}, devargs="flow_engine=mlx5")]
@@ -265,11 +264,11 @@ def test_both_drivers_copy_the_same(open_stack: OpenStack, seed: int, rules: int
 @pytest.mark.parametrize("seed, rules", [
     (0, 40), *(pytest.param(seed, RULES_OF_SEED, marks=pytest.mark.thorough) for seed in range(1, 3))])
 def test_both_drivers_meter_the_same(open_stack: OpenStack, tmp_path: Path, seed: int, rules: int) -> None:
-    """Rules of group 1, most of which run meters, which net_mlx5 has with format 1 of steering entries."""
+    """Rules of group 1, most with meters, which net_mlx5 supports with format 1 of steering entries."""
     arguments = [f"--rxq={QUEUES}", f"--txq={QUEUES}"]
     ports = [PortSpec(options={"pause": "on", "devx": "on", "steering_format": "1"})]
     devargs = [PortSpec(options={"pause": "on", "devx": "on"}, devargs="flow_engine=mlx5")]
-    # Of its actions that run meters, net_mlx5 leaves what libmlx5 has allocated for them.
+    # net_mlx5 leaks libmlx5's allocations for actions that run meters.
     not_ours = leaks_ignored(tmp_path, "mlx5dv_dr_action_create_aso")
     with (open_stack(devargs, datapath="mlx5", testpmd_args=arguments) as our_stack,
           open_stack(ports, pmd="mlx5", testpmd_args=arguments, env=not_ours) as their_stack):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Templates, tables and queues of rte_flow operations. What is refused, and that no rule takes
-memory, is in tests/unit/flow/template_test.cpp."""
+"""Templates, tables and queues of rte_flow operations. Refusals, and that rules take no memory, are tested in
+tests/unit/flow/template_test.cpp."""
 
 import re
 from contextlib import contextmanager
@@ -28,13 +28,13 @@ def stack(datapath: str, open_stack: OpenStack, request: pytest.FixtureRequest) 
 
 @pytest.fixture(params=[0, 1], ids=lambda number: f"group{number}")
 def group(request: pytest.FixtureRequest) -> int:
-    """Of the tables. Those of group 1 are served by software steering, where the device has it."""
+    """The group of the tables. Group 1 is served by software steering, if the device supports it."""
     return int(request.param)
 
 
 @pytest.fixture
 def configured(stack: Stack, receiving: None, group: int) -> None:
-    """Group 1 takes all UDP over IPv4."""
+    """Directs all UDP over IPv4 to group 1."""
     stack.testpmd.stop()
     configure(stack)
     stack.testpmd.start("rxonly")
@@ -47,10 +47,10 @@ def configured(stack: Stack, receiving: None, group: int) -> None:
 
 @contextmanager
 def table_of(stack: Stack, group: int, actions: str, mask: str) -> Iterator[int]:
-    """UDP over IPv4 by source address and destination port. Rules and templates go at the end."""
+    """UDP over IPv4 by source address and destination port. Rules and templates are destroyed at the end."""
     create_table(stack, f"3 group {group} priority 0 rules_number {RULES}", PATTERN, actions, mask)
     yield 3
-    while pull(stack) > 0:  # testpmd keeps what it knows of an operation until then
+    while pull(stack) > 0:  # testpmd keeps an operation's data until then
         pass
     stack.testpmd.flush_flows(0)
     destroy_table(stack, 3)
@@ -121,7 +121,7 @@ no_group = pytest.mark.parametrize("group", [0], indirect=True, ids=["group0"])
 
 @pytest.mark.usefixtures("configured")
 class TestActions:
-    """What is the template's: each rule does it."""
+    """Actions fixed by the template apply to each rule."""
 
     def test_drop(self, stack: Stack, group: int) -> None:
         with table_of(stack, group, "count / drop", "count / drop") as table:
@@ -149,7 +149,7 @@ class TestActions:
             assert {(packet.mark, packet.queue) for packet in packets} == {(MARK, 1), (MARK, 3)}
 
     def test_each_rule_spreads(self, stack: Stack, group: int) -> None:
-        """Over queues and by types of its own."""
+        """Over its own queues and by its own types."""
         open_mask = "mark / rss types end queues end"
         with table_of(stack, group, f"mark id {MARK} / rss queues 0 end", open_mask) as table:
             for port, queues, types in ((1, "1 3", "ipv4-udp"), (2, "0 2", "ipv4-udp"), (3, "0 1 2 3", "ipv4")):
@@ -172,7 +172,7 @@ class TestActions:
             assert re.search(rf"Flow\s+{idle}\b", answer.string)
 
     def test_each_rule_counts(self, stack: Stack, group: int) -> None:
-        """Also when its place was another rule's before."""
+        """Also in a slot that belonged to another rule before."""
         actions = "queue index 1 / count"
         with table_of(stack, group, actions, "queue / count") as table:
             for _ in range(2):
@@ -207,7 +207,7 @@ class TestActions:
 
     @no_group
     def test_edits_in_a_group(self, stack: Stack) -> None:
-        """A pushed tag is seen by what takes the packets next."""
+        """Later rules see a pushed tag."""
         stack.testpmd.create_flow(
             0, "ingress pattern eth / ipv4 / end actions jump group 1 / end")
         stack.testpmd.create_flow(
