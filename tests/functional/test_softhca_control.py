@@ -48,10 +48,18 @@ def test_stat_of_running_programs(launcher: Launcher) -> None:
         assert nothing.returncode == 1 and "process 1 has no softhca device open" in nothing.stderr
 
 
+def stop(pid: int) -> None:
+    """Its threads stop one by one, and any may still answer meanwhile."""
+    os.kill(pid, signal.SIGSTOP)
+    deadline = time.monotonic() + 20
+    while any(stat.read_text().rpartition(") ")[2][0] != "T" for stat in Path(f"/proc/{pid}/task").glob("*/stat")):
+        assert time.monotonic() < deadline
+
+
 def test_a_stopped_program_is_not_said_to_have_no_device(launcher: Launcher) -> None:
     launcher.start_watch()
     pid = json.loads(launcher.run("stat", "--json").stdout)["instances"][0]["pid"]
-    os.kill(pid, signal.SIGSTOP)
+    stop(pid)
     try:
         for command in ["stat", "--pid", str(pid)], ["trace", "mlx5_0"]:
             result = launcher.run(*command)
