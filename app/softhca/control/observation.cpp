@@ -2,8 +2,8 @@
 #include "app/softhca/control/observation.hpp"
 
 #include "app/softhca/clock.hpp"
+#include "app/softhca/core/describe.hpp"
 
-#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -22,7 +22,7 @@ json to_json(const Passage& passage, int64_t to_real_time) {
             {"direction", received ? "received" : "sent"},
             {"time", int64_t(passage.time) + to_real_time},
             {"queue", passage.queue},
-            {"frame", fmt::format("{:02x}", fmt::join(passage.frame, ""))},
+            {"frame", core::hex(passage.frame)},
             {"steps", std::move(steps)},
             {"verdict", passage.verdict}};
 }

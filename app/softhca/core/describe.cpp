@@ -253,8 +253,14 @@ std::string describe_wrong(const Packet& packet) {
 }
 
 std::string hex(std::span<const std::byte> bytes) {
-    const auto* const first = reinterpret_cast<const uint8_t*>(bytes.data());
-    return fmt::format("{:02x}", fmt::join(first, first + bytes.size(), ""));
+    constexpr std::string_view kDigits = "0123456789abcdef";
+    std::string text;
+    text.reserve(2 * bytes.size());
+    for (const std::byte byte : bytes) {
+        text += kDigits[std::to_integer<size_t>(byte >> 4)];
+        text += kDigits[std::to_integer<size_t>(byte & std::byte{0xf})];
+    }
+    return text;
 }
 
 const char* text_of(FlowDomain domain) {

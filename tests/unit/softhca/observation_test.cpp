@@ -60,4 +60,18 @@ TEST_F(ObservationTest, WhatFindsNoRoomIsCounted) {
     EXPECT_EQ(observation.take()["packets"].size(), 1u) << "there is room again";
 }
 
+TEST_F(ObservationTest, FramesThatWereTakenMakeRoomForOthers) {
+    Observation observation({device.get()}, {});
+    const std::string name = "mlx5_0";
+    core::Passage large{.device = &name};
+    large.frame.resize(9u << 20); // of the 16 MiB that are kept
+    for (int round = 0; round < 2; round++) {
+        observation.on_packet(large);
+        observation.on_packet(large); // one too many
+        const auto answer = observation.take();
+        EXPECT_EQ(answer["packets"].size(), 1u);
+        EXPECT_EQ(answer["lost"], 1);
+    }
+}
+
 } // namespace
