@@ -47,6 +47,12 @@ TEST(PairWire, FramesToNobodyAreLostAndSaidSo) {
     EXPECT_EQ(send(*a, numbered(1)), SendResult::lost);
 }
 
+TEST(PairWire, WhatAnEndTookArrivesThoughItGoesAtOnce) {
+    const auto a = open("pair:t8");
+    ASSERT_EQ(send(*open("pair:t8"), numbered(0)), SendResult::sent);
+    EXPECT_EQ(await_frame(*a, std::chrono::seconds(1)).size(), numbered(0).size());
+}
+
 TEST(PairWire, AnEndMayLeaveAndComeBack) {
     const auto a = open("pair:t5");
     {

@@ -48,6 +48,17 @@ TEST(GenWire, FramesAreValidAndCounted) {
     }
 }
 
+TEST(GenWire, NoChecksumSaysThatThereIsNone) {
+    const auto wire = open("gen:count=65536", kPort); // every sum comes up
+    uint32_t ones = 0;
+    for (wire->start(); !wire->peek().empty(); wire->pop()) {
+        const auto checksum = load_be<uint16_t>(&wire->peek()[40]);
+        ASSERT_NE(checksum, 0);
+        ones += checksum == 0xffff;
+    }
+    EXPECT_NE(ones, 0u);
+}
+
 TEST(GenWire, WaitsForStart) {
     const auto wire = open("gen", kPort);
     EXPECT_TRUE(wire->peek().empty());

@@ -160,6 +160,19 @@ TEST(LinkWire, LeftoversOfTwoKilledEndsAreHarmless) {
     expect_lossless(*a, *b, 10'000);
 }
 
+TEST(LinkWire, EndsThatDiedTogetherAreNoPeers) {
+    const std::string spec = link("together");
+    Child both([&] {
+        const auto one = open_wire(spec, {}), other = open_wire(spec, {});
+        raise(SIGKILL);
+        return one && other ? 0 : 1;
+    });
+    EXPECT_EQ(both.wait(), 128 + SIGKILL);
+    const auto wire = open(spec);
+    EXPECT_FALSE(wire->carrier());
+    EXPECT_EQ(send(*wire, numbered(0)), SendResult::lost);
+}
+
 TEST(LinkWire, DeadLinksAreSweptLivingOnesKept) {
     const std::string dead = link("dead"), living = link("living");
     Child end([&] {
@@ -168,13 +181,16 @@ TEST(LinkWire, DeadLinksAreSweptLivingOnesKept) {
         return wire ? 0 : 1;
     });
     EXPECT_EQ(end.wait(), 128 + SIGKILL);
-    const auto a = open(living);
+    auto a = open(living);
     ASSERT_TRUE(file_exists(dead) && file_exists(living));
     softhca::wire::remove_dead_links();
     EXPECT_FALSE(file_exists(dead));
     EXPECT_TRUE(file_exists(living));
     const auto b = open(living);
     expect_lossless(*a, *b, 1000);
+    a.reset(); // either end keeps it
+    softhca::wire::remove_dead_links();
+    EXPECT_TRUE(file_exists(living));
 }
 
 TEST(LinkWire, GarbageInTheFileIsReplaced) {

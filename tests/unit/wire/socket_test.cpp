@@ -230,7 +230,13 @@ TEST_F(SocketWireTest, WaitDescriptorTellsOfPeersAndFrames) {
     wire->pop();
     EXPECT_TRUE(wire->peek().empty());
     EXPECT_EQ(poll(&waiting, 1, 0), 0);
+    const int next = connect_plain(); // it has to wait, and so has who would serve it
+    EXPECT_EQ(poll(&waiting, 1, 0), 0);
     close(peer);
+    EXPECT_TRUE(wire->peek().empty());
+    EXPECT_FALSE(wire->carrier());
+    EXPECT_EQ(poll(&waiting, 1, 0), 1);
+    close(next);
 }
 
 TEST_F(SocketWireTest, UnusablePathsAreErrors) {

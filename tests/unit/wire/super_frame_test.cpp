@@ -164,14 +164,18 @@ TEST_P(SuperFrame, EndsWithAShorterPacketOrAPush) {
 }
 
 TEST_P(SuperFrame, HoldsWhatFitsIntoAnIpPacket) {
-    size_t packets = 0;
-    while (take(merger, connection.packet(packets)))
-        packets++;
-    const Super super = finish(merger);
-    const size_t l3 = connection.first.ip == 4 ? 14 : 18;
-    EXPECT_LE(super.frame.size() - l3, 65535u);
-    EXPECT_GT(super.frame.size() - l3 + connection.payload, 65535u);
-    EXPECT_EQ(split(super).size(), packets);
+    for (const size_t payload : {1000, 1310}) { // 50 of these would fit but for the headers
+        connection.payload = payload;
+        size_t packets = 0;
+        while (take(merger, connection.packet(packets)))
+            packets++;
+        const Super super = finish(merger);
+        const size_t l3 = connection.first.ip == 4 ? 14 : 18;
+        EXPECT_LE(super.frame.size() - l3, 65535u);
+        EXPECT_GT(super.frame.size() - l3 + connection.payload, 65535u);
+        EXPECT_EQ(split(super).size(), packets);
+        merger.clear();
+    }
 }
 
 /// Each is a packet that would lose something if it became a part of the one before it.

@@ -9,6 +9,7 @@
 #include <arpa/inet.h>
 #include <filesystem>
 #include <linux/if_packet.h>
+#include <linux/if_tun.h>
 #include <net/ethernet.h>
 #include <net/if.h>
 #include <sched.h>
@@ -271,6 +272,25 @@ TEST(TapWire, ErrorsTellWhatToDo) {
         CHECK(error_of("tap:lo").find("is not a TAP") != std::string::npos);
         const auto gone = attach_tap(987, "t1", "");
         CHECK(!gone && gone.error().what.find("close_fds=False") != std::string::npos);
+        return 0;
+    });
+}
+
+/// Who may not change it takes it as it is, if the frames of the port pass.
+TEST(TapWire, OneThatAnAdministratorMadeIsLargeEnough) {
+    in_namespace([] {
+        constexpr uid_t kNobody = 65534;
+        if (geteuid() != 0) return kNoNamespaces;
+        {
+            const auto tap = create_tap({.name = "t0", .mtu = 1000, .mac = {}, .up = true});
+            CHECK(tap && ioctl(tap->fd.get(), TUNSETOWNER, kNobody) == 0);
+            CHECK(ioctl(tap->fd.get(), TUNSETPERSIST, 1) == 0);
+        }
+        CHECK(setresuid(kNobody, kNobody, kNobody) == 0);
+        if (access("/dev/net/tun", R_OK | W_OK) < 0) return kNoNamespaces;
+        const auto small = create_tap({.name = "t0", .mtu = 1001, .mac = {}, .up = true});
+        CHECK(!small && small.error().what.find("cannot set the MTU of TAP t0") == 0);
+        CHECK(create_tap({.name = "t0", .mtu = 1000, .mac = {}, .up = true}));
         return 0;
     });
 }
