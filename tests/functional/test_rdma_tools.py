@@ -285,3 +285,6 @@ def test_counters_move_with_traffic(start_softhca: StartSoftHca) -> None:
         told = beside(hca, sys.executable, "-c", READ_COUNTERS).split("\n")
         assert [line.split() for line in told[:4]] == [wanted] * 4
         assert told[4] == str(packets)
+    hca.wires[0].send_all([bytes(1600)])  # longer than the MTU allows
+    while (errors := beside(hca, "cat", f"{PORTS}/counters/port_rcv_errors")) != "1\n":
+        assert time.monotonic() < deadline, errors

@@ -168,6 +168,13 @@ def test_link_needs_to_know_which(launcher: Launcher) -> None:
     assert all(watch.running() for watch in watches)
 
 
+def test_of_two_programs_neither_is_asked_for_a_device_that_it_has_not(launcher: Launcher) -> None:
+    watches = [launcher.start_watch("--port", "wire=loop", "--port", "wire=loop") for _ in range(2)]
+    result = launcher.run("fault", "mlx5_1", "alloc_pd:ENOMEM")
+    assert result.returncode == 1 and result.stderr == "softhca: no running program has a device mlx5_1\n"
+    assert all(watch.running() for watch in watches)
+
+
 def test_commands_fail_from_the_start(launcher: Launcher) -> None:
     result = launcher.run("--port", "fault=query_port:EIO", "--", "ibv_devinfo")
     assert result.returncode != 0 and "Failed to query port" in result.stderr
@@ -226,6 +233,16 @@ def test_control_socket_survives_garbage(launcher: Launcher) -> None:
     assert launcher.run("stat").returncode == 0
     for client in idle:
         client.close()
+
+
+def test_a_client_that_does_not_read_holds_up_nobody(launcher: Launcher) -> None:
+    launcher.start_watch()
+    with control_socket(launcher) as client:
+        client.setblocking(False)
+        with suppress(BlockingIOError):
+            while True:
+                client.sendall(b'{"cmd":"dump"}\n' * 100)
+        assert launcher.run("stat").returncode == 0
 
 
 def cpu_seconds(pid: int) -> float:

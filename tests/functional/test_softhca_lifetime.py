@@ -43,6 +43,12 @@ def test_program_gets_arguments_input_and_environment(launcher: Launcher) -> Non
     assert result.stdout.startswith("typed\n[a b][--][]" + str(launcher.runtime))
 
 
+def test_options_of_sanitizers_that_the_user_has_win(launcher: Launcher) -> None:
+    launcher.env["ASAN_OPTIONS"] = "verify_asan_link_order=1"
+    told = launcher.run("--", "sh", "-c", 'echo "$ASAN_OPTIONS"').stdout
+    assert told == "verify_asan_link_order=0:verify_asan_link_order=1\n"  # the last one counts
+
+
 def test_signals_reach_the_program(launcher: Launcher) -> None:
     program = launcher.start_counter()
     for count in (1, 2):
@@ -160,6 +166,15 @@ def test_running_instances_keep_their_folders(launcher: Launcher) -> None:
     assert file_mode.S_IMODE(before[0].stat().st_mode) == 0o700
     program.signal(signal.SIGTERM)
     assert program.wait() == 5
+
+
+def test_folders_of_the_dead_are_swept_those_of_the_newborn_kept(launcher: Launcher) -> None:
+    dead, newborn = (launcher.runtime / f"softhca-{name}" for name in ("1-dead", "1-newborn"))
+    dead.mkdir()
+    newborn.mkdir()  # its launcher has not come to lock it
+    os.utime(dead, (0, 0))
+    assert launcher.run("--", "true").returncode == 0
+    assert launcher.runtime_folders() == [newborn]
 
 
 # As in a container started without --shm-size, but smaller.

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Iterator
 
 import pytest
-from rig.packets import udp4
+from rig.packets import numbered, udp4
 from rig.program import Program
 from rig.stack import Build, PortSpec, Stack
 from rig.wire import SocketWire, padded, to_bytes
@@ -209,6 +209,26 @@ def test_capture_is_read_by_scapy(stack: Stack, tmp_path: Path) -> None:
     assert struct.unpack("<I", came_options[QUEUE]) == (queue,)
     (send_queue,) = struct.unpack("<I", sent_options[QUEUE])
     assert send_queue in [sq["number"] for sq in rows(stack, "sqs")]
+
+
+def test_a_capture_tells_of_what_it_lost(stack: Stack, tmp_path: Path) -> None:
+    """It stands still while more packets come than wait for it."""
+    packets = 5000
+    file = tmp_path / "packets.pcapng"
+    before = stack.counters(0)["wire_rx_packets"]
+    with looking(stack, tmp_path / "log", "capture", "mlx5_0", str(file)) as capture:
+        capture.program.signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, capture.program.pid, os.WSTOPPED)
+        stack.wires[0].send_all(list(numbered(packets)))
+        stack.wait_counter(0, "wire_rx_packets", before + packets)
+        for each in signal.SIGCONT, signal.SIGINT:
+            capture.program.signal(each)
+        said = re.search(r"(\d+) packets captured, (\d+) lost", capture.end())
+    assert said is not None
+    kept, lost = map(int, said.groups())
+    assert lost > 0 and kept + lost == packets
+    # The statistics that end the file: seen and dropped, each behind its option's head.
+    assert struct.unpack("<Q4xQ", file.read_bytes()[-28:-8]) == (packets, lost)
 
 
 def test_what_cannot_be_looked_at(stack: Stack, tmp_path: Path) -> None:
