@@ -196,6 +196,28 @@ TEST_F(DevxTest, ClosingTakesEverythingAlong) {
     EXPECT_TRUE(make(REQUEST(ALLOC_TRANSPORT_DOMAIN, alloc_transport_domain), other.get()));
 }
 
+TEST_F(DevxTest, UsersThatHaveGoneMakeRoomForOthers) {
+    constexpr int kUsers = 1024; // at a time
+    for (int i = 0; i <= kUsers; i++)
+        ASSERT_TRUE(open_devx()) << i;
+}
+
+TEST_F(DevxTest, SteeringMemoryStaysWhileARegionIsInIt) {
+    constexpr size_t kBytes = 4096;
+    ibv_alloc_dm_attr wanted{};
+    wanted.length = kBytes;
+    mlx5dv_alloc_dm_attr kind{};
+    kind.type = MLX5DV_DM_TYPE_STEERING_SW_ICM;
+    ibv_dm* const memory = mlx5dv_alloc_dm(context.get(), &wanted, &kind);
+    ASSERT_TRUE(memory) << std::strerror(errno);
+    MrHandle region(
+        ibv_reg_dm_mr(pd.get(), memory, 0, kBytes, IBV_ACCESS_ZERO_BASED | IBV_ACCESS_LOCAL_WRITE));
+    ASSERT_TRUE(region) << std::strerror(errno);
+    ASSERT_EQ(ibv_free_dm(memory), EBUSY);
+    region.reset();
+    EXPECT_EQ(ibv_free_dm(memory), 0);
+}
+
 TEST_F(DevxTest, AnswersToAsynchronousQueriesComeByAFile) {
     mlx5dv_devx_cmd_comp* const file = mlx5dv_devx_create_cmd_comp(context.get());
     ASSERT_TRUE(file) << std::strerror(errno);
@@ -404,11 +426,12 @@ TEST_F(DevxQueueTest, CompletionsAreEvents) {
     ASSERT_TRUE(wait_cqe(kReceiveCq));
     pollfd waiting{.fd = channel->fd, .events = POLLIN, .revents = 0};
     ASSERT_EQ(poll(&waiting, 1, 10000), 1);
-    uint64_t cookie = 0;
-    EXPECT_EQ(mlx5dv_devx_get_event(
-                  channel, reinterpret_cast<mlx5dv_devx_async_event_hdr*>(&cookie), sizeof cookie),
-              static_cast<ssize_t>(sizeof cookie));
-    EXPECT_EQ(cookie, 0xc0ffeeu);
+    std::array<uint64_t, 16> event{}; // has room for the data that were not asked for
+    EXPECT_EQ(mlx5dv_devx_get_event(channel,
+                                    reinterpret_cast<mlx5dv_devx_async_event_hdr*>(event.data()),
+                                    sizeof event),
+              ssize_t{sizeof event[0]});
+    EXPECT_EQ(event[0], 0xc0ffeeu);
     uint64_t times = 0;
     EXPECT_TRUE(wait_until([&] { return read(eventfd_number, &times, sizeof times) > 0; }));
     EXPECT_EQ(times, 1u);

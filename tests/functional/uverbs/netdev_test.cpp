@@ -242,12 +242,21 @@ TEST_F(NetdevTest, CountersByName) {
 
 /// No kernel sends through the emulated netdev: its counters are the port's.
 TEST_F(NetdevTest, SysfsCountsThePortsPackets) {
-    const std::string counter = "/sys/class/net/" + netdev + "/statistics/tx_packets";
-    const uint64_t before = std::stoull(first_line(counter));
+    const auto count = [&](const char* name) {
+        return std::stoull(first_line("/sys/class/net/" + netdev + "/statistics/" + name));
+    };
+    const uint64_t sent = count("tx_packets"), multicast = count("multicast");
     Endpoint endpoint(context.get(), pd.get());
     endpoint.start();
-    ASSERT_EQ(endpoint.send(UdpFrame{}.bytes()), IBV_WC_SUCCESS);
-    EXPECT_EQ(first_line(counter), std::to_string(before + 1));
+    const FlowHandle flow = FlowBuilder().add(eth_spec()).create(endpoint.qp.get());
+    const UdpFrame to_one, to_some{.dst_mac = {1, 0, 0x5e, 0, 0, 1}},
+        to_all{.dst_mac = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff}};
+    for (const UdpFrame& frame : {to_one, to_some, to_all}) {
+        ASSERT_EQ(endpoint.send(frame.bytes()), IBV_WC_SUCCESS);
+        EXPECT_EQ(endpoint.receive(), frame.bytes());
+    }
+    EXPECT_EQ(count("tx_packets"), sent + 3);
+    EXPECT_EQ(count("multicast"), multicast + 1);
 }
 
 TEST_F(NetdevTest, BadRequestsDoNoHarm) {

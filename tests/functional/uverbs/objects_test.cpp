@@ -95,10 +95,11 @@ TEST_F(VerbsTest, MrOfUnreadableMemory) {
 
 TEST_F(VerbsTest, MrWithImpossibleAccess) {
     const Pages pages(1);
-    EXPECT_EQ(ibv_reg_mr(pd.get(), pages.at(0), 4096, IBV_ACCESS_REMOTE_WRITE), nullptr);
-    EXPECT_EQ(errno, EINVAL);
-    EXPECT_EQ(ibv_reg_mr(pd.get(), pages.at(0), 4096, IBV_ACCESS_ON_DEMAND), nullptr);
-    EXPECT_EQ(errno, EINVAL);
+    for (const int access :
+         {IBV_ACCESS_REMOTE_WRITE, IBV_ACCESS_REMOTE_ATOMIC, IBV_ACCESS_ON_DEMAND}) {
+        EXPECT_EQ(ibv_reg_mr(pd.get(), pages.at(0), 4096, access), nullptr) << access;
+        EXPECT_EQ(errno, EINVAL);
+    }
     EXPECT_TRUE(MrHandle(ibv_reg_mr(pd.get(), pages.at(0), 4096,
                                     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_RELAXED_ORDERING)));
 }
@@ -155,6 +156,17 @@ TEST_F(VerbsTest, CqSizes) {
     EXPECT_EQ(cq->cqe, 127);
     EXPECT_FALSE(make_cq(0));
     EXPECT_EQ(errno, EINVAL);
+}
+
+TEST_F(VerbsTest, LargeCqesAreNotCompressed) {
+    ibv_cq_init_attr_ex wanted{};
+    wanted.cqe = 16;
+    mlx5dv_cq_init_attr driver{};
+    driver.comp_mask = MLX5DV_CQ_INIT_ATTR_MASK_COMPRESSED_CQE | MLX5DV_CQ_INIT_ATTR_MASK_CQE_SIZE;
+    driver.cqe_comp_res_format = MLX5DV_CQE_RES_FORMAT_HASH;
+    driver.cqe_size = 128;
+    EXPECT_EQ(mlx5dv_create_cq(context.get(), &wanted, &driver), nullptr);
+    EXPECT_EQ(errno, EOPNOTSUPP);
 }
 
 TEST_F(VerbsTest, CqOfQpIsBusy) {

@@ -2,9 +2,16 @@
 // Descriptors and processes: close, dup2, fork, vfork.
 #include "tests/functional/uverbs/verbs.hpp"
 
+#include <csignal>
+#include <cstdlib>
 #include <fcntl.h>
+#include <filesystem>
+#include <fstream>
 #include <functional>
+#include <string_view>
 #include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -95,6 +102,51 @@ TEST_F(ProcessTest, ManyProgramsStartedMeanwhile) {
     for (int i = 0; i < 5; i++)
         EXPECT_EQ(std::system("ls / > /dev/null"), 0);
     expect_working();
+}
+
+int ask_own_control_socket() {
+    const auto folder = std::filesystem::path(std::getenv("SOFTHCA_CONFIG")).parent_path();
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    (folder / (std::to_string(getpid()) + ".sock")).string().copy(address.sun_path, 107);
+    const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    EXPECT_EQ(connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+    constexpr std::string_view kQuestion = "{\"cmd\":\"stat\"}\n";
+    EXPECT_EQ(write(fd, kQuestion.data(), kQuestion.size()), ssize_t{kQuestion.size()});
+    char first = 0;
+    EXPECT_EQ(read(fd, &first, 1), 1);
+    EXPECT_EQ(first, '{');
+    return fd;
+}
+
+TEST_F(ProcessTest, AForkedChildMayHoldWhatTheControlSocketHasClosed) {
+    const int client = ask_own_control_socket();
+    const pid_t child = fork();
+    close(client);
+    if (child == 0) {
+        pause();
+        _exit(0);
+    }
+    for (int i = 0; i < 3; i++)
+        close(ask_own_control_socket());
+    kill(child, SIGKILL);
+    EXPECT_EQ(exit_status(child), 128 + SIGKILL);
+    expect_working();
+}
+
+TEST_F(ProcessTest, SignalsAreForTheProgramsOwnThreads) {
+    size_t threads = 0;
+    for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+        if (!first_line(task.path() / "comm").starts_with("softhca")) continue;
+        threads++;
+        std::ifstream status(task.path() / "status");
+        for (std::string line; std::getline(status, line);)
+            if (line.starts_with("SigBlk:")) {
+                EXPECT_EQ(std::stoull(line.substr(8), nullptr, 16) >> (SIGUSR1 - 1) & 1, 1u)
+                    << first_line(task.path() / "comm");
+            }
+    }
+    EXPECT_GE(threads, 2u) << "of the device, and of the control socket";
 }
 
 TEST(DescriptorTest, Dup2OverTheDescriptorClosesTheDevice) {

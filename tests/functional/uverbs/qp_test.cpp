@@ -124,6 +124,17 @@ TEST_F(QpTest, AFailedSendQueueIsNotMadeReady) {
     EXPECT_EQ(endpoint.send(UdpFrame{}.bytes()), IBV_WC_SUCCESS);
 }
 
+TEST_F(QpTest, SizesAreToldAsTheyWereAskedFor) {
+    const CqHandle cq = make_cq();
+    const QpHandle qp = make_qp(pd.get(), cq.get(), cq.get(), 16); // 2 and 1 segments a WQE
+    ibv_qp_attr attributes{};
+    ibv_qp_init_attr made{};
+    ASSERT_EQ(ibv_query_qp(qp.get(), &attributes, IBV_QP_CAP, &made), 0);
+    EXPECT_EQ(made.cap.max_recv_wr, 16u);
+    EXPECT_EQ(made.cap.max_recv_sge, 1u);
+    EXPECT_GE(made.cap.max_send_sge, 2u);
+}
+
 TEST_F(QpTest, MrOfAnotherPdIsRefused) {
     Endpoint endpoint(context.get(), pd.get());
     endpoint.start();

@@ -65,11 +65,12 @@ class RightsTest : public VerbsTest {
         errno = 0;
         return MrHandle(ibv_reg_mr(pd.get(), memory.data(), pages * 4096, IBV_ACCESS_LOCAL_WRITE));
     }
-    [[nodiscard]] ibv_qp* try_qp(ibv_cq* cq, ibv_qp_type type = IBV_QPT_RAW_PACKET) {
+    [[nodiscard]] ibv_qp* try_qp(ibv_cq* cq, ibv_qp_type type = IBV_QPT_RAW_PACKET,
+                                 uint32_t max_recv_wr = 8) {
         ibv_qp_init_attr attributes{};
         attributes.send_cq = attributes.recv_cq = cq;
         attributes.cap = {.max_send_wr = 8,
-                          .max_recv_wr = 8,
+                          .max_recv_wr = max_recv_wr,
                           .max_send_sge = 1,
                           .max_recv_sge = 1,
                           .max_inline_data = 0};
@@ -124,6 +125,15 @@ TEST_F(RightsTest, RingsArePinnedMemory) {
     const CqHandle small = make_cq(512); // 16 pages
     EXPECT_TRUE(small) << std::strerror(errno);
     EXPECT_FALSE(make_cq(8192));
+    EXPECT_EQ(errno, ENOMEM);
+}
+
+/// What it would leave keeps its CQ, which is destroyed at the end.
+TEST_F(RightsTest, AQpThatIsRefusedLeavesNoQueueBehind) {
+    const CqHandle cq = make_cq();
+    const MemoryLimit limit(64);
+    const Without lock(CAP_IPC_LOCK);
+    EXPECT_EQ(try_qp(cq.get(), IBV_QPT_RAW_PACKET, 16384), nullptr); // 64 pages, and the SQ's
     EXPECT_EQ(errno, ENOMEM);
 }
 
