@@ -81,6 +81,7 @@ TEST_F(DumpTest, FlowTablesAreFlat) {
     const Number table = *device->create_flow_table({.level = 2, .log_size = 3});
     const Number group = *device->create_flow_group(table, {.first = 4, .last = 7, .mask = udp});
     const Number counter = *device->create_flow_counters();
+    ASSERT_TRUE(device->create_flow_counters(128)) << "of these, only those in use are shown";
     const Number edits = *device->create_header_edits(
         {{HeaderEdit::Kind::set, {EditField::ipv4_ttl, 0, 8}, {}, 64}});
     udp.outer.ip_proto = 17;
@@ -103,6 +104,7 @@ TEST_F(DumpTest, FlowTablesAreFlat) {
     EXPECT_EQ(row_of(dump["header_edits"], "number", edits)["edits"],
               json{"set ipv4_ttl[7:0] = 0x40"});
     EXPECT_EQ(row_of(dump["flow_counters"], "number", counter)["packets"], 0);
+    EXPECT_EQ(dump["flow_counters"].size(), 1u);
 }
 
 std::string text(const FieldTexts& fields) {

@@ -71,23 +71,33 @@ TEST_P(Lro, ABadChecksumEndsASession) {
     expect_alone(segment(3));
 }
 
-TEST_P(Lro, AnotherMarkEndsASession) {
+TEST_P(Lro, AnotherMarkOrOtherMetadataEndASession) {
     post(3);
-    FlowAttr marked = to(direct_tir(queue, kIpv4Lro));
-    marked.mask.outer.ttl = 0xff;
-    marked.value.outer.ttl = 9;
-    marked.tag = 5;
-    (void)device->create_flow(marked).value();
-    FlowAttr rest = to(marked.tirs.front());
-    rest.priority = 1;
-    (void)device->create_flow(rest).value();
-    Spec second = segment(1);
-    second.ttl = 9;
-    arrive(segment(0));
-    arrive(second);
+    FlowAttr flow = to(direct_tir(queue, kIpv4Lro));
+    const auto steer_ttl = [&](uint8_t ttl) {
+        flow.mask.outer.ttl = 0xff;
+        flow.value.outer.ttl = ttl;
+        (void)device->create_flow(flow).value();
+    };
+    flow.priority = 1;
+    (void)device->create_flow(flow).value();
+    flow.priority = 0;
+    flow.tag = 5;
+    steer_ttl(9);
+    flow.rewrite.edits =
+        *device->create_header_edits({{HeaderEdit::Kind::set, {EditField::reg_b, 0, 32}, {}, 6}});
+    steer_ttl(8);
+    Spec marked = segment(1), labelled = segment(2);
+    marked.ttl = 9;
+    labelled.ttl = 8;
+    for (const Spec& spec : {segment(0), marked, labelled})
+        arrive(spec);
     end();
-    EXPECT_EQ(expect_segments(0).sop_drop_qpn, 0u);
-    EXPECT_EQ(expect_segments(0).sop_drop_qpn, 5u);
+    for (const auto& [mark, metadata] : {std::pair{0u, 0u}, {5u, 0u}, {5u, 6u}}) {
+        const mlx5::Cqe& cqe = expect_segments(0);
+        EXPECT_EQ(cqe.sop_drop_qpn, mark);
+        EXPECT_EQ(cqe.metadata, metadata);
+    }
 }
 
 TEST_P(Lro, TheSizeLimitCountsTcp) {

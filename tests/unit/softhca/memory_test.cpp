@@ -5,6 +5,7 @@
 #include "tests/unit/softhca/fault_handler.hpp"
 #include "tests/unit/softhca/testbed.hpp"
 
+#include <nlohmann/json.hpp>
 #include <thread>
 
 namespace testbed {
@@ -213,6 +214,15 @@ TEST_F(MissingMemory, ReceivingIntoWhatIsGoneEndsInAnErrorCqe) {
     EXPECT_EQ(device->counters().drop_rx_error, 1u);
     EXPECT_EQ(device->counters().wire_rx_packets, 1u);
     EXPECT_TRUE(wire->incoming.empty());
+}
+
+TEST_F(MissingMemory, WhoLooksAtARingThatIsGoneIsTold) {
+    post_buffer(rq);
+    const Hole hole(rq.ring.data(), rq.ring.size());
+    const auto posted = device->dump()["posted"];
+    ASSERT_EQ(posted.size(), 1u);
+    EXPECT_EQ(posted[0]["queue"], rq.number);
+    EXPECT_EQ(posted[0]["will_fail"], "the ring's memory is gone");
 }
 
 TEST_F(MissingMemory, ASessionIsLostWithItsWqe) {

@@ -146,7 +146,7 @@ TEST_F(MetersTest, WhatHasLeftInPartKeepsItsColor) {
 }
 
 TEST_F(MetersTest, WhoLooksSeesThem) {
-    const Number meters = pairs({}, packets_only(1));
+    const Number meters = pairs({}, packets_only(1, 3));
     ASSERT_TRUE(lead(root, {{.pair = meters, .meter = 1, .reg_c = 4}}, colors_table(1, 4)));
     Collector collector{true};
     device->add_observer(collector);
@@ -161,6 +161,7 @@ TEST_F(MetersTest, WhoLooksSeesThem) {
     ASSERT_EQ(dump["meters"].size(), 1u) << "the other one is not valid";
     EXPECT_EQ(dump["meters"][0]["meter"], 1);
     EXPECT_EQ(dump["meters"][0]["committed"], "0/s, 0 of 128");
+    EXPECT_EQ(dump["meters"][0]["excess"], "0/s, 384 of 384");
 }
 
 TEST_F(MetersTest, Refusals) {

@@ -85,6 +85,20 @@ TEST_F(Pipeline, KernelThatRefusesIsCounted) {
     EXPECT_TRUE(wire->incoming.empty()) << "the kernel never holds the wire";
 }
 
+TEST_F(Pipeline, WhatAWireLosesLaterWasNeitherSentNorTaken) {
+    const Bytes frame = frames::build({});
+    post_packet(frame);
+    wire->report = {.lost = 1, .lost_bytes = frame.size()};
+    kernel->report = {.lost = 1};
+    arrive(frames::kOurMac);
+    const PortCounters counters = device->counters();
+    EXPECT_EQ(counters.wire_tx_packets, 0u);
+    EXPECT_EQ(counters.wire_tx_bytes, 0u);
+    EXPECT_EQ(counters.drop_tx_wire, 1u);
+    EXPECT_EQ(counters.kernel_rx_packets, 0u);
+    EXPECT_EQ(counters.drop_kernel, 1u);
+}
+
 TEST_F(Pipeline, KernelFramesLeaveOnTheWire) {
     kernel->incoming.push_back(frame_to(kStranger));
     kernel->incoming.push_back(frame_to(kBroadcast));
@@ -227,9 +241,11 @@ TEST_F(Pipeline, LinkDownDropsAndTellsListeners) {
     device->add_listener(&listener);
     device->set_link(false);
     EXPECT_FALSE(device->link_up());
+    EXPECT_FALSE(wire->port_up) << "the other end sees it";
     EXPECT_EQ(arrive(frames::kOurMac), 0u);
     EXPECT_EQ(device->counters().drop_link_down, 1u);
     device->set_link(true);
+    EXPECT_TRUE(wire->port_up);
     EXPECT_EQ(arrive(frames::kOurMac), 1u);
     wire->plugged = false;
     run();

@@ -184,6 +184,7 @@ TEST_F(SamplersTest, WhoLooksSeesThem) {
     const auto dump = device->dump();
     EXPECT_EQ(dump["samplers"][0]["number"], sampler);
     EXPECT_EQ(dump["samplers"][0]["copies_to_table"], copies);
+    EXPECT_EQ(dump["samplers"][0]["all_to_table"], all);
     EXPECT_EQ(dump["flow_entries"].back()["to_samplers"].size() +
                   dump["flow_entries"].front()["to_samplers"].size(),
               1u);

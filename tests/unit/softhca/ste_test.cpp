@@ -151,6 +151,32 @@ TEST_F(SteTest, EntriesCountTheirPackets) {
     (void)passed(frame);
     EXPECT_EQ(device->query_flow_counter(counter, false)->packets, 1u);
     EXPECT_EQ(device->query_flow_counter(counter, false)->bytes, frame.size());
+    Ste pop = ste(SteType::receive, entry_at(1));
+    pop.tunnel = static_cast<uint8_t>(mlx5_rings::v0::TunnelAction::pop_vlan) << 4;
+    put_ste(0, pop);
+    put_ste(1, made);
+    Spec tagged;
+    tagged.tags = {{0x8100, 5}};
+    (void)passed(frames::build(tagged));
+    EXPECT_EQ(device->query_flow_counter(counter, false)->bytes, 2 * frame.size())
+        << "as it is where it is counted";
+}
+
+TEST_F(SteTest, SamplersOfTheOtherDirectionAreNotReached) {
+    receives();
+    const auto sending = [&](uint8_t level) {
+        return *device->create_flow_table({.level = level, .log_size = 0, .sends = true});
+    };
+    const Number copies = sending(5), all = sending(6), counter = *device->create_flow_counters();
+    ASSERT_TRUE(device->set_flow_entry(
+        all, 0,
+        {.group = *device->create_flow_group(all, {}), .drop = true, .counters = {counter}}));
+    const Number sampler = *device->create_sampler(
+        {.level = 1, .ratio = 1, .copies = copies, .all = all, .sends = true});
+    put_ste(0, ste(SteType::receive, address_of(Place::sampler, sampler)));
+    receive(frames::build(Spec{}));
+    EXPECT_EQ(device->query_flow_counter(counter, false)->packets, 0u);
+    EXPECT_EQ(device->counters().drop_rule, 1u);
 }
 
 TEST_F(SteTest, EditsOfAListAreMadeAndSeenByLaterEntries) {

@@ -31,6 +31,8 @@ struct FakeWire final : wire::Wire {
     bool started = false;
     Bytes first; ///< preview()
     size_t flushes = 0;
+    wire::WireReport report; ///< of the next take_report()
+    bool port_up = true;     ///< as the port told
     wire::Recipient* recipient = nullptr;
 
     std::span<const std::byte> peek() override;
@@ -39,6 +41,8 @@ struct FakeWire final : wire::Wire {
     void pop_batch(size_t count) override;
     wire::SendResult send(const wire::OutFrame& frame) override;
     void flush() override { flushes++; }
+    wire::WireReport take_report() override { return std::exchange(report, {}); }
+    void set_carrier(bool up) override { port_up = up; }
     void start() override { started = true; }
     void set_recipient(wire::Recipient* to) override { recipient = to; }
     [[nodiscard]] std::span<const std::byte> preview() const override {

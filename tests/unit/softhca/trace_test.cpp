@@ -265,16 +265,51 @@ TEST_F(TraceTest, ALoopedPacketIsTwo) {
     spec.dst.fill(0xff);
     const Bytes frame = frames::build(spec);
     TestSq other(*device, pd, tx_cq.number, 5, &listener, false, kKernelDomain + 1);
-    other.post(Wqe(mlx5::WqeOpcode::send)
-                   .eth()
-                   .data(lkey, put(0, frame), static_cast<uint32_t>(frame.size())));
-    other.ring_doorbell();
-    run();
+    const auto send_it = [&] {
+        other.post(Wqe(mlx5::WqeOpcode::send)
+                       .eth()
+                       .data(lkey, put(0, frame), static_cast<uint32_t>(frame.size())));
+        other.ring_doorbell();
+        run();
+    };
+    send_it();
     ASSERT_EQ(collector.passages.size(), 2u);
     EXPECT_THAT(text(collector.passages[0]), StartsWith("loopback: "));
     EXPECT_THAT(collector.passages[0].verdict, StartsWith("delivered"));
     EXPECT_EQ(collector.passages[1].verdict, "sent");
     EXPECT_THAT(text(collector.passages[1]), HasSubstr("loopback: the port receives it, too\n"));
+
+    send_it();
+    ASSERT_EQ(collector.passages.size(), 4u);
+    EXPECT_THAT(collector.passages[2].verdict, StartsWith("drop_out_of_buffer"));
+    EXPECT_EQ(collector.passages[3].verdict, "sent") << "only what came back was dropped";
+}
+
+TEST_F(TraceTest, APacketForTwoQueuesIsOfTheFirst) {
+    TestRq second(*device, pd, rx_cq.number, {.listener = &listener});
+    FlowAttr flow;
+    flow.tirs = {direct_tir(rq), direct_tir(second)};
+    (void)*device->create_flow(flow);
+    post_buffers(rq, 1);
+    second.post({{lkey, memory_at(8192), 2048}});
+    receive(frames::build({}));
+    const Passage packet = the_packet();
+    EXPECT_EQ(packet.queue, rq.number);
+    EXPECT_EQ(packet.verdict, fmt::format("delivered to RQ {} (WQE 0); delivered to RQ {} (WQE 0)",
+                                          rq.number, second.number));
+}
+
+TEST_F(TraceTest, StridesThatAPacketTakes) {
+    TestRq striding(*device, pd, rx_cq.number,
+                    {.log_wqes = 2,
+                     .log_wqe_bytes = 5,
+                     .striding = StridingAttr{.log_strides = 4, .log_stride_bytes = 7},
+                     .listener = &listener});
+    steer_all(striding);
+    striding.post({{lkey, memory_at(0), 2048}});
+    receive(frames::pattern(257));
+    EXPECT_EQ(the_packet().verdict,
+              fmt::format("delivered to RQ {} (WQE 0, strides 0 to 2)", striding.number));
 }
 
 TEST_F(TraceTest, RulesForWhatIsSent) {

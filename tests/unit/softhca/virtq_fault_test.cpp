@@ -215,12 +215,15 @@ TEST_F(VirtioErrorTest, MemoryThatIsGone) {
 }
 
 TEST_F(VirtioErrorTest, OnRequest) {
-    const Number queue = start(ring.attr(true));
-    EXPECT_TRUE(device->inject_fatal(queue));
-    EXPECT_EQ(status(queue).state, VirtqState::error);
-    EXPECT_TRUE(listener.saw(AsyncEvent::virtq_error));
-    EXPECT_EQ(refusal(device->inject_error(queue, CompletionError::local_length)),
-              Status::unsupported);
+    for (const bool sends : {true, false}) {
+        const Number queue = start((sends ? ring : receive_ring).attr(sends));
+        EXPECT_TRUE(device->inject_fatal(queue));
+        EXPECT_EQ(status(queue).state, VirtqState::error);
+        EXPECT_EQ(std::exchange(listener.events, {}),
+                  (std::vector{std::pair(AsyncEvent::virtq_error, queue)}));
+        EXPECT_EQ(refusal(device->inject_error(queue, CompletionError::local_length)),
+                  Status::unsupported);
+    }
 }
 
 } // namespace
