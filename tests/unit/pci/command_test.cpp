@@ -305,6 +305,69 @@ TEST_F(CommandTest, InjectionsAreForOpcodesThatThereMayBe) {
         EXPECT_TRUE(inject(none).contains("error")) << none;
 }
 
+TEST_F(CommandTest, InjectionsSkipAndCountAsTheySay) {
+    const auto control = control_commands(*function);
+    const auto allocated = [&] {
+        const auto counts = control.at("commands")({}).at("ALLOC_PD");
+        return std::pair(counts.at("done").get<int>(), counts.at("refused").get<int>());
+    };
+    const auto [done, refused] = allocated();
+    control.at("inject")({{"opcode", "ALLOC_PD"}, {"status", 0xfu}, {"skip", 2u}, {"count", 1u}});
+    std::vector<FwStatus> answers(4);
+    for (FwStatus& answer : answers)
+        answer = status_of(REQUEST(ALLOC_PD, alloc_pd));
+    EXPECT_EQ(answers,
+              (std::vector{FwStatus::ok, FwStatus::ok, FwStatus::no_resources, FwStatus::ok}));
+    EXPECT_EQ(allocated(), std::pair(done + 3, refused + 1));
+}
+
+TEST_F(CommandTest, ThePortWithoutACable) {
+    constexpr uint16_t kPddr = 0x5031, kMcia = 0x9014, kQuery = 1;
+    constexpr Field kRegister{128, 0};
+    const auto ask = [&](uint16_t id, size_t bytes, Field what, uint64_t value, Field answer) {
+        return execute(Request(MLX5_CMD_OP_ACCESS_REG, 16 + bytes, kQuery)
+                           .set(PRM(access_register_in, register_id), id)
+                           .set(inside(kRegister, what), value))
+            .get(inside(kRegister, answer));
+    };
+    function->with_firmware([](Firmware& firmware) { firmware.set_cable(false); });
+    EXPECT_EQ(ask(kPddr, PRM_BYTES(pddr_reg), PRM(pddr_reg, page_select), 1,
+                  inside(PRM(pddr_reg, page_data), PRM(pddr_troubleshooting_page, status_opcode))),
+              1024u);
+    EXPECT_EQ(ask(kMcia, PRM_BYTES(mcia_reg), PRM(mcia_reg, i2c_device_address), 0x50,
+                  PRM(mcia_reg, status)),
+              3u)
+        << "nor is there a plug";
+}
+
+TEST_F(CommandTest, TheVportKeepsWhatIsChosen) {
+    constexpr Field kSelect = PRM(modify_nic_vport_context_in, field_select),
+                    kGiven = PRM(modify_nic_vport_context_in, nic_vport_context),
+                    kMode = PRM(nic_vport_context, min_wqe_inline_mode);
+    const auto kept = [&] {
+        return execute(REQUEST(QUERY_NIC_VPORT_CONTEXT, query_nic_vport_context))
+            .get(inside(PRM(query_nic_vport_context_out, nic_vport_context), kMode));
+    };
+    Request modify = REQUEST(MODIFY_NIC_VPORT_CONTEXT, modify_nic_vport_context);
+    ASSERT_EQ(status_of(modify.set(inside(kGiven, kMode), 1)), FwStatus::ok);
+    EXPECT_EQ(kept(), 0u);
+    modify.set(inside(kSelect, PRM(modify_nic_vport_field_select, min_inline)), 1);
+    ASSERT_EQ(status_of(modify), FwStatus::ok);
+    EXPECT_EQ(kept(), 1u);
+}
+
+TEST_F(CommandTest, EventQueuesInterruptByVectorsThatThereAre) {
+    const auto create = [&](uint32_t vector) {
+        Request request = REQUEST(CREATE_EQ, create_eq);
+        constexpr Field kContext = PRM(create_eq_in, eq_context_entry);
+        request.set(inside(kContext, PRM(eqc, uar_page)), uar);
+        request.set(inside(kContext, PRM(eqc, intr)), vector);
+        return status_of(request.page(alloc(kPage)));
+    };
+    EXPECT_EQ(create(BarLayout::kVectors - 1), FwStatus::ok);
+    EXPECT_EQ(create(BarLayout::kVectors), FwStatus::bad_parameter);
+}
+
 TEST_F(CommandTest, NoMorePagesAreTakenThanAListIsGoodFor) {
     constexpr uint32_t kAtOnce = 30000;
     Request give = REQUEST(MANAGE_PAGES, manage_pages, 1);
@@ -314,6 +377,9 @@ TEST_F(CommandTest, NoMorePagesAreTakenThanAListIsGoodFor) {
     EXPECT_EQ(status_of(give), FwStatus::ok);
     EXPECT_EQ(status_of(give), FwStatus::ok);
     EXPECT_EQ(status_of(give), FwStatus::exceeded_limit);
+    function->reset();
+    load_driver();
+    EXPECT_EQ(status_of(give), FwStatus::ok) << "a driver that starts has lent none";
 }
 
 TEST_F(CommandTest, ThePortPausesInBothDirectionsOrNone) {
@@ -405,6 +471,10 @@ TEST_F(CommandTest, AFatalErrorStopsFirmwareUntilTheDriverResetsIt) {
     write_register(kQueueLow, 0x10000);
     EXPECT_EQ(status_of(with_number(MLX5_CMD_OP_QUERY_CQ, cq)), FwStatus::bad_resource);
     start_driver();
+    function->fail(0x10);
+    function->reset(); // of the function, by its bus
+    EXPECT_EQ(read_register(kSyndrome), 0u);
+    load_driver();
 }
 
 TEST_F(CommandTest, TeardownDestroysEverything) {

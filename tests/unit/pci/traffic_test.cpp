@@ -115,6 +115,14 @@ TEST_F(TrafficTest, MaskedVectorsWaitForTheirMessage) {
     function->bar_write(BarLayout::kMsixTable + 3 * 16 + 12, 0, 4);
     EXPECT_EQ(messages.size(), 1u);
     EXPECT_EQ(function->bar_read(BarLayout::kMsixPending, 4), 0u);
+
+    constexpr uint32_t kEnable = 0x8000, kMaskAll = 0x4000;
+    const uint32_t control = function->config_read(0x61, 1) + 2;
+    function->config_write(control, kEnable | kMaskAll, 2);
+    write_register(uar * 4096 + 0x40, eq << 24); // an event waits there
+    EXPECT_EQ(messages.size(), 1u);
+    function->config_write(control, kEnable, 2);
+    EXPECT_EQ(messages.size(), 2u);
 }
 
 TEST_F(TrafficTest, AnEqArmedWhileEventsWaitInterruptsAtOnce) {

@@ -180,6 +180,33 @@ TEST_P(FlowObjectsTest, SamplersAreGeneralObjects) {
     EXPECT_EQ(status(by(mine, destroy_table)), FwStatus::ok);
 }
 
+TEST_P(FlowObjectsTest, SamplersAreOfTheKindOfTheirTables) {
+    constexpr uint64_t kReceives = 0, kSends = 1, kSniffs = 5;
+    const auto table = [&](uint64_t type) {
+        return made(by(mine, table_request(3).set(PRM(create_flow_table_in, table_type), type)));
+    };
+    const auto sampler = [&](Number of, uint64_t type) {
+        return by(mine,
+                  sampler_request(of, 5).set(inside(PRM(create_sampler_obj_in, sampler_object),
+                                                    PRM(sampler_obj, table_type)),
+                                             type));
+    };
+    const Number sending = table(kSends);
+    EXPECT_EQ(status(sampler(table(kSniffs), kReceives)), FwStatus::bad_parameter);
+    EXPECT_EQ(status(sampler(second, kSends)), FwStatus::bad_parameter);
+    EXPECT_EQ(status(sampler(sending, kReceives)), FwStatus::bad_parameter);
+    for (const auto& [of, type] : {std::pair{second, kReceives}, {sending, kSends}}) {
+        const Answer answer =
+            run(by(mine, about_object(MLX5_CMD_OP_QUERY_GENERAL_OBJECT, made(sampler(of, type)))));
+        const auto has = [&](Field address) { // its low word
+            constexpr size_t kHead = 8 * PRM_BYTES(general_obj_out_cmd_hdr);
+            return answer.get({kHead + address.offset + 32, 32}) != 0;
+        };
+        EXPECT_EQ(has(PRM(sampler_obj, sw_steering_icm_address_rx)), type == kReceives);
+        EXPECT_EQ(has(PRM(sampler_obj, sw_steering_icm_address_tx)), type == kSends);
+    }
+}
+
 TEST_P(FlowObjectsTest, OtherGeneralObjectsAreUnknown) {
     for (const uint16_t opcode :
          {MLX5_CMD_OP_CREATE_GENERAL_OBJECT, MLX5_CMD_OP_QUERY_GENERAL_OBJECT,

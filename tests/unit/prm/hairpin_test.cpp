@@ -231,6 +231,13 @@ TEST_P(HairpinTest, TwoFunctionsPairUp) {
     EXPECT_EQ(status(modify_rq(made(rq_request()), kReset, kReady, sqn)), FwStatus::resource_busy);
 }
 
+TEST_P(HairpinTest, ANumberOfAFunctionIsFreeWhenThatHasGone) {
+    const auto next = [&] { return Vhca(transport->device()).id(); };
+    const uint16_t id = next();
+    EXPECT_EQ(next(), id);
+    EXPECT_EQ(find_vhca(id).device, nullptr);
+}
+
 INSTANTIATE_TEST_SUITE_P(Transports, HairpinTest, transports(), name_of);
 
 } // namespace

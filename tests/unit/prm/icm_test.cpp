@@ -86,6 +86,18 @@ TEST_P(IcmTest, KeysAreOfPartsOfIt) {
     EXPECT_EQ(status(by(mine, destroy(icm))), FwStatus::ok);
 }
 
+TEST_P(IcmTest, ItIsAlignedAndAllZeros) {
+    core::Device& device = transport->device();
+    ASSERT_TRUE(device.alloc_icm(core::IcmKind::steering, kBytes));
+    const auto large = device.alloc_icm(core::IcmKind::steering, 4 * kBytes);
+    ASSERT_TRUE(large);
+    EXPECT_EQ(*large, kStart + 4 * kBytes);
+    *device.icm_area(*large, 1)->at(0) = std::byte{1};
+    ASSERT_TRUE(device.free_icm(*large));
+    ASSERT_EQ(device.alloc_icm(core::IcmKind::steering, 4 * kBytes), large);
+    EXPECT_EQ(*device.icm_area(*large, 1)->at(0), std::byte{0});
+}
+
 INSTANTIATE_TEST_SUITE_P(Transports, IcmTest, transports(), name_of);
 
 using IcmOfGuestTest = pci_test::Guest;

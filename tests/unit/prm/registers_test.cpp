@@ -81,6 +81,27 @@ TEST_P(PortRegistersTest, FramesAreCountedBySize) {
               kSizes.size() * 2 + 45 + 1);
 }
 
+TEST_P(PortRegistersTest, FramesOfNoGoodSizeAreErrors) {
+    arrive(frames::pattern(13), 2);
+    arrive(frames::pattern(1519), 3);
+    EXPECT_EQ(counters(0x01)(PRM(eth_2863_cntrs_grp_data_layout, if_in_errors_low)), 5u);
+    const auto count = counters(0x02);
+    EXPECT_EQ(count(PRM(eth_2819_cntrs_grp_data_layout, ether_stats_undersize_pkts_low)), 2u);
+    EXPECT_EQ(count(PRM(eth_2819_cntrs_grp_data_layout, ether_stats_oversize_pkts_low)), 3u);
+}
+
+TEST_P(PortRegistersTest, AnMtuHasRoomForAFrame) {
+    constexpr uint16_t kPmtu = 0x5003, kOverhead = 22;
+    const auto set = [&](uint64_t mtu) {
+        return status(
+            of(kPmtu, PRM_BYTES(pmtu_reg), kWrite).set(in(PRM(pmtu_reg, admin_mtu)), mtu));
+    };
+    EXPECT_EQ(set(kOverhead), FwStatus::bad_parameter);
+    EXPECT_EQ(set(9979), FwStatus::bad_parameter);
+    EXPECT_EQ(set(9000 + kOverhead), FwStatus::ok);
+    EXPECT_EQ(transport->device().mtu(), 9000);
+}
+
 TEST_P(PortRegistersTest, TaggedFramesHaveTheirPriority) {
     const auto frame = [](std::vector<frames::Tag> tags) {
         frames::Spec spec;

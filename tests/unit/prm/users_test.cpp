@@ -59,6 +59,12 @@ TEST_P(UsersTest, WhatIsUsedStays) {
     EXPECT_EQ(status(destroy_umem), FwStatus::bad_resource);
 }
 
+TEST_P(UsersTest, WhatIsSharedStays) {
+    const Request free = REQUEST(DEALLOC_UAR, dealloc_uar).number(transport->uar);
+    const FwStatus said = status(by(mine, free)); // a process has no such command
+    EXPECT_TRUE(said == FwStatus::bad_resource || said == FwStatus::bad_operation);
+}
+
 TEST_P(UsersTest, RawTransmissionIsARight) {
     const Number cq = made(by(mine, cq_request(umem)));
     EXPECT_EQ(status(by(mine, sq_request(cq))), FwStatus::ok);

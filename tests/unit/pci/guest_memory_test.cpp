@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The memory map of a guest, as QEMU tells it: regions that come, go in part and lie side by side.
+#include "app/softhca/pci/guest_memory.hpp"
+#include "common/fd.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+namespace softhca::pci {
+namespace {
+
+constexpr uint64_t kPage = 4096, kStart = 1u << 20;
+
+struct GuestMemoryTest : testing::Test {
+    GuestMemoryTest() { EXPECT_EQ(ftruncate(file.get(), 16 * kPage), 0); }
+    /// So many pages of the file, from one on, at the guest's page of this number.
+    void add(uint64_t from, uint64_t at, uint64_t pages) {
+        EXPECT_TRUE(memory.add(file.get(), from * kPage, kStart + at * kPage, pages * kPage));
+    }
+    std::byte* pages(uint64_t at, uint64_t count = 1) {
+        return memory.translate(kStart + at * kPage, count * kPage);
+    }
+    Fd file{memfd_create("guest", MFD_CLOEXEC)};
+    GuestMemory memory;
+};
+
+TEST_F(GuestMemoryTest, WhatIsLeftOfARegionStaysWhereItWas) {
+    add(0, 0, 4);
+    std::byte* const first = pages(0, 4);
+    ASSERT_TRUE(first);
+    memory.remove(kStart + kPage, kPage);
+    EXPECT_EQ(pages(0), first);
+    EXPECT_EQ(pages(1), nullptr);
+    EXPECT_EQ(pages(2, 2), first + 2 * kPage);
+}
+
+TEST_F(GuestMemoryTest, NeighboursAreOneIfTheirMemoryIs) {
+    add(0, 0, 1);
+    add(8, 1, 1);
+    add(9, 2, 1);
+    EXPECT_EQ(pages(0, 2), nullptr);
+    EXPECT_EQ(pages(1, 2), pages(1));
+    EXPECT_NE(pages(2), nullptr);
+}
+
+} // namespace
+} // namespace softhca::pci
