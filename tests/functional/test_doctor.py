@@ -213,6 +213,7 @@ def test_devices_by_name(doctor: Doctor) -> None:
     assert "lo has no RDMA device" in walk.findings["rdma-device"]["cause"]
     walk = doctor({}, "--json", "--port", "2")
     assert walk.report["first_broken"] == "port"
+    assert walk.findings["port"]["cause"] == "RDMA device mlx5_0 has no port 2"
 
 
 def test_the_drivers_file_and_arguments(doctor: Doctor, build: Build, tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ TEST_F(MachineTest, NicWithoutDriver) {
     EXPECT_THAT(look("nic"), Says(State::broken, "it is kept for vfio-pci (driver_override)"));
     EXPECT_THAT(look("nic"), Says(State::broken, "echo 0000:ca:00.0 > /sys/bus/pci/drivers_probe"));
     write("/sys/bus/pci/devices/0000:ca:00.0/driver_override", "(null)");
-    EXPECT_THAT(look("nic"), Says(State::broken, "echo 0000:ca:00.0"));
+    EXPECT_THAT(look("nic"), Says(State::broken, "no kernel driver has 0000:ca:00.0 | echo 0000"));
 }
 
 /// Complaint: the NIC is bound to vfio by mistake.
@@ -118,6 +118,13 @@ TEST_F(MachineTest, Bonds) {
     EXPECT_THAT(look("rdma-device"), Says(State::broken, "bond them with DPDK's net_bonding"));
     write("/sys/class/infiniband/mlx5_bond_0/ports/1/gid_attrs/ndevs/0", "bond0");
     EXPECT_THAT(look("rdma-device"), Says(State::ok, "mlx5_bond_0"));
+}
+
+TEST_F(MachineTest, ABridgeIsNoBond) {
+    add_device("mlx5_0", "0000:ca:00.0", "eth2");
+    link("/sys/class/net/eth2/master", "/sys/class/net/br0");
+    ASSERT_THAT(look("netdev"), Says(State::ok, "eth2"));
+    EXPECT_THAT(look("bond"), Says(State::ok, "eth2 belongs to br0"));
 }
 
 TEST_F(MachineTest, KindsOfFunctions) {

@@ -59,8 +59,10 @@ TEST_F(MachineTest, RightToRawPackets) {
     EXPECT_THAT(look("capability"), Says(State::broken, "setcap cap_net_raw+ep PROGRAM"));
     add_process(kNetRaw);
     EXPECT_THAT(look("capability"), Says(State::ok, "CAP_NET_RAW"));
-    write("/proc/self/uid_map", "0 100000 65536");
-    EXPECT_THAT(look("capability"), Says(State::warning, "first user namespace"));
+    for (const char* const own : {"0 100000 65536", "0 0 65536"}) {
+        write("/proc/self/uid_map", own);
+        EXPECT_THAT(look("capability"), Says(State::warning, "first user namespace"));
+    }
 }
 
 /// Only root can give a file its capability; where that is impossible, there is none to find.
@@ -96,6 +98,17 @@ TEST_F(MachineTest, MemoryOfTheDevice) {
     rdma.attributes.max_dm_size = 131072;
     EXPECT_THAT(look("device"), Says(State::ok, ", 131072 bytes of its own, not used"));
     subject.trial = {};
+}
+
+/// Queues need pinned memory, rules do not.
+TEST_F(MachineTest, NoMemoryForAnObject) {
+    using verbs::Attempt;
+    const auto refusal = [](Attempt attempt) {
+        return refused("ibv_create", ENOMEM, attempt, "no object");
+    };
+    for (const Attempt attempt : {Attempt::create_queue, Attempt::create_raw_qp})
+        EXPECT_THAT(refusal(attempt), Says(State::broken, "ulimit -l unlimited"));
+    EXPECT_THAT(refusal(Attempt::steer), testing::Not(Says(State::broken, "ulimit")));
 }
 
 TEST_F(MachineTest, MemoryThatCannotBeRegistered) {
@@ -136,7 +149,7 @@ TEST_F(MachineTest, NumaNodes) {
     EXPECT_THAT(look("numa"), Says(State::ok, "all CPUs"));
     write("/sys/bus/pci/devices/0000:ca:00.0/numa_node", "1");
     write("/sys/devices/system/node/node1/cpulist", "8-15");
-    write("/proc/self/status", "Cpus_allowed_list:\t0-3,12");
+    write("/proc/self/status", "Cpus_allowed_list:\t0-3,15");
     EXPECT_THAT(look("numa"), Says(State::ok, "node 1"));
     write("/proc/self/status", "Cpus_allowed_list:\t0-7");
     EXPECT_THAT(look("numa"), Says(State::warning, "numactl -N 1"));

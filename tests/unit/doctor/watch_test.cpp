@@ -71,6 +71,9 @@ TEST(Watch, QueuesOfPrograms) {
     EXPECT_EQ(missed.id, "drops-no-descriptors");
     EXPECT_THAT(missed.verdict.evidence,
                 HasSubstr("Rx queues of net_rawqp0 (pid 7) that took nothing: 1"));
+    std::swap(after.xstats["rx_q0_packets"], after.xstats["rx_q1_packets"]);
+    after.xstats["rx_q1_packets"] = 20;
+    EXPECT_THAT(look(4).front().verdict.evidence, HasSubstr("took nothing: 0 in 1 s"));
     after.xstats["rx_mbuf_allocation_errors"] = 9;
     EXPECT_EQ(look(0).front().id, "drops-no-mbufs");
     EXPECT_THAT(look(0).front().verdict.evidence,
