@@ -217,6 +217,7 @@ def test_ratios_are_taken_turn_by_turn() -> None:
     assert row.ok is True
     assert ratio("r", figures_of("a", [4]), figures_of("b", [1]), ("a", "b"), ">= 5").ok is False
     assert ratio("r", figures_of("a", [4]), figures_of("b", [1]), ("a", "b"), None).ok is None
+    assert ratio("r", figures_of("a", [4, 3]), figures_of("b", [0, 1]), ("a", "b"), None).pairs == 1
     with pytest.raises(TooFewFigures):
         ratio("r", figures_of("a", [4]), [], ("a", "b"), None)
     assert chart("title & more", [row]).count("<rect") == 2
@@ -257,6 +258,7 @@ def test_rows_are_written_as_they_come(tmp_path: Path) -> None:
     assert len(results.failures) == 3
     assert {file.name for file in out.parent.iterdir()} == {
         "rows.json", "rows-cycles.svg", "rows-queues.svg"}
+    assert "cycles" not in (out.parent / "rows-queues.svg").read_text()
 
 
 def test_tables_are_filled_from_rows(tmp_path: Path) -> None:
@@ -300,6 +302,13 @@ def test_rows_of_each_distance() -> None:
     assert asked == [("far", "cycles"), ("near", "cycles@near"), ("cold", "cycles@cold"),
                      ("far-4k", "cycles@far-4k"), ("cold", "cycles@cold"), ("far", "cycles"),
                      ("far-4k", "cycles@far-4k"), ("near-4k", "cycles@near-4k")]
+
+
+def test_turns_of_an_effort() -> None:
+    """Each process takes all passes; two builds get twice the processes."""
+    quick, whole = (Effort.of(is_quick, ("far",)) for is_quick in (True, False))
+    assert (quick.turns, whole.turns) == (3, 12)
+    assert (quick.for_two_builds().turns, whole.for_two_builds().turns) == (6, 24)
 
 
 def test_only_some_rows() -> None:
@@ -405,6 +414,7 @@ def test_scale_measures_each_crowd(build: Build, monkeypatch: pytest.MonkeyPatch
         *((f"scale.{kind}.3", "<= 1.50") for kind in ("qps", "cqs", "contexts", "mrs")), ("scale.start", "<= 1.00")]
     assert all(row.a_value > 0 and row.b_value > 0 for row in results.rows)
     assert results.rows[-1].b_value == 50
+    assert 100 <= scale.milliseconds_of(["sleep", "0.1"]) < 10_000
     assert not list(tmp_path.glob("reports*"))
 
 
