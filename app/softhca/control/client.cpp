@@ -85,6 +85,7 @@ Result<json> Session::ask(const json& request) {
             if (--patience > 0 && is_running(socket_.get())) continue;
             return fail(EAGAIN, "{}: does not answer; is it stopped?", name_);
         }
+        if (got < 0 && errno == EINTR) continue; // it was stopped, and goes on
         if (got < 0) return failed("no answer");
         answer.append(buffer, size_t(got));
     }

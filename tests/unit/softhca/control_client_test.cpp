@@ -66,6 +66,29 @@ TEST_F(ControlClient, WaitsForAProgramThatHasMuchToDo) {
     program.join();
 }
 
+/// A recv() that has a time limit ends with EINTR then, whoever handles no signal.
+TEST_F(ControlClient, WaitsOnAfterItWasStoppedItself) {
+    listen_here();
+    const pid_t asking = fork();
+    if (asking == 0) {
+        auto session = Session::open(instance);
+        _exit(session && session->ask({{"cmd", "dump"}}) ? 0 : 1);
+    }
+    const Fd client(accept(listener.get(), nullptr, nullptr));
+    std::array<char, 64> request{};
+    EXPECT_GT(recv(client.get(), request.data(), request.size(), 0), 0);
+    std::this_thread::sleep_for(100ms); // it waits by now
+    int status = 0;
+    kill(asking, SIGSTOP);
+    ASSERT_EQ(waitpid(asking, &status, WUNTRACED), asking);
+    kill(asking, SIGCONT);
+    const std::string answer = "{\"much\":1}\n";
+    EXPECT_EQ(send(client.get(), answer.data(), answer.size(), MSG_NOSIGNAL),
+              ssize_t(answer.size()));
+    ASSERT_EQ(waitpid(asking, &status, 0), asking);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
 TEST_F(ControlClient, ATooLongPathIsTheUsersOwn) {
     const auto session = Session::open({.pid = 0, .socket = "/" + std::string(107, 'a')});
     ASSERT_FALSE(session);
