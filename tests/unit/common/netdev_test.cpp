@@ -182,6 +182,25 @@ TEST(Netdev, SpeedsOfLinkModes) {
     EXPECT_EQ(speeds_of_modes(std::span(mask).first(1)), (std::vector<uint32_t>{1000, 40000}));
 }
 
+TEST(Netdev, SpeedsByAnyNumberOfLanes) {
+    constexpr std::pair<unsigned, uint32_t> kModes[] = {
+        {ETHTOOL_LINK_MODE_10000baseKR_Full_BIT, 10000},
+        {ETHTOOL_LINK_MODE_20000baseKR2_Full_BIT, 20000},
+        {ETHTOOL_LINK_MODE_50000baseCR2_Full_BIT, 50000},
+        {ETHTOOL_LINK_MODE_50000baseSR2_Full_BIT, 50000},
+        {ETHTOOL_LINK_MODE_56000baseLR4_Full_BIT, 56000},
+        {ETHTOOL_LINK_MODE_100000baseKR4_Full_BIT, 100000},
+        {ETHTOOL_LINK_MODE_100000baseCR2_Full_BIT, 100000},
+        {ETHTOOL_LINK_MODE_200000baseCR4_Full_BIT, 200000},
+        {ETHTOOL_LINK_MODE_400000baseSR8_Full_BIT, 400000},
+        {ETHTOOL_LINK_MODE_400000baseCR4_Full_BIT, 400000}};
+    for (const auto& [bit, mbps] : kModes) {
+        std::array<uint32_t, 3> mask{};
+        mask[bit / 32] = 1u << bit % 32;
+        EXPECT_EQ(speeds_of_modes(mask), std::vector{mbps}) << bit;
+    }
+}
+
 TEST(Netdev, FecOfLinkModes) {
     std::array<uint32_t, 3> mask{};
     const auto set = [&](unsigned bit) { mask[bit / 32] |= 1u << bit % 32; };

@@ -36,6 +36,23 @@ TEST(Devargs, FlowEngines) {
     EXPECT_EQ(parse_devargs("device=a,flow_engine=mlx5").value().flow_engine, FlowEngine::mlx5);
 }
 
+TEST(Devargs, LimitsAreTaken) {
+    const Devargs least = parse_devargs("device=a,port=1,mprq_log_stride_num=1,"
+                                        "mprq_log_stride_size=1,mprq_max_memcpy_len=0,"
+                                        "lro_timeout_usec=0,txq_inline=0")
+                              .value();
+    EXPECT_EQ(least.striding.copy_bytes, 0);
+    EXPECT_EQ(least.lro_period, 0u);
+    const Devargs most = parse_devargs("device=a,port=255,mprq_log_stride_num=13,"
+                                       "mprq_log_stride_size=15,mprq_max_memcpy_len=65535,"
+                                       "lro_timeout_usec=65535")
+                             .value();
+    EXPECT_EQ(most.striding.log_strides, 13);
+    EXPECT_EQ(most.striding.log_stride_bytes, 15);
+    EXPECT_EQ(most.striding.copy_bytes, UINT16_MAX);
+    EXPECT_EQ(most.lro_period, UINT16_MAX);
+}
+
 TEST(Devargs, DatapathIsAnyRingFormat) {
     for (const RingFormat* format : ring_formats())
         EXPECT_EQ(parse_devargs(("device=a,datapath=" + std::string(format->name)).c_str())

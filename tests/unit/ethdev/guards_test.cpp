@@ -71,6 +71,8 @@ TEST_F(GuardsTest, KnowOfACleanUp) {
     EXPECT_EQ(guarded_tx_done_cleanup(&tx, 5), -EIO) << "closed";
     guards.tx[kQueue].open(&tx, SlowRing::burst, 1);
     EXPECT_EQ(guarded_tx_done_cleanup(&tx, 5), 5);
+    TxRing former = tx;
+    EXPECT_EQ(guarded_tx_done_cleanup(&former, 5), -EIO) << "another ring has its place";
     EXPECT_FALSE(guards.tx[kQueue].occupied());
     guards.tx[kQueue].close();
 }

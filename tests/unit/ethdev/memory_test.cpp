@@ -140,6 +140,7 @@ TEST_F(MemoryTest, PoolOnceHoweverOftenAdded) {
         ASSERT_TRUE(memory.add_pool(pool.get()));
         ASSERT_TRUE(memory.add_pool(pool.get()));
         EXPECT_EQ(rdma.calls("reg_mr"), 1u);
+        EXPECT_EQ(rdma.mr_access, unsigned{IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_RELAXED_ORDERING});
         const auto entry = memory.table().find(packet_in(pool));
         ASSERT_TRUE(entry);
         EXPECT_EQ(entry->lkey_be, rte_cpu_to_be_32(entry->lkey));

@@ -17,6 +17,7 @@ class PortCounters : public PortTest {
   protected:
     PortCounters() {
         std::filesystem::create_directories(folder());
+        std::filesystem::create_directories(folder() / "../../../device");
         sysfs = root_;
     }
     ~PortCounters() override { std::filesystem::remove_all(root_); }
@@ -69,6 +70,16 @@ TEST_F(PortCounters, ResetIsForEveryCounter) {
     set("out_of_buffer", 107);
     EXPECT_EQ(missed(), 7u);
     EXPECT_EQ(extended_stat("rx_missed_errors"), 7u);
+}
+
+TEST_F(PortCounters, ThePortIsOnItsDevicesNode) {
+    set("../../../device/numa_node", 0);
+    bring_up();
+    EXPECT_EQ(rte_eth_dev_socket_id(id()), 0);
+    close();
+    set("../../../device/numa_node", 1);
+    ASSERT_TRUE(attach());
+    EXPECT_EQ(rte_eth_dev_socket_id(id()), 1);
 }
 
 /// Each process resets what it sees, by the names that it knows.

@@ -39,7 +39,9 @@ TEST_F(PortTest, ErrnosComeWithTheirCause) {
     };
     EXPECT_THAT(refusal("get_device_list", ENOSYS), HasSubstr("modprobe ib_uverbs"));
     EXPECT_THAT(refusal("open_device", EACCES), HasSubstr("no permission for /dev/infiniband"));
+    EXPECT_THAT(refusal("open_device", EPERM), HasSubstr("no permission for /dev/infiniband"));
     EXPECT_THAT(refusal("create_qp", EPERM), HasSubstr("CAP_NET_RAW"));
+    EXPECT_THAT(refusal("create_qp", ENOSYS), HasSubstr("has no such QPs"));
     EXPECT_THAT(refusal("create_qp", EOPNOTSUPP), HasSubstr("refuses RAW_PACKET QPs"));
     EXPECT_THAT(refusal("create_qp", ENOMEM), HasSubstr("RLIMIT_MEMLOCK"));
     EXPECT_THAT(refusal("alloc_pd", ENOMEM), HasSubstr("protection domain"));

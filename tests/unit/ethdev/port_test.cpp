@@ -142,9 +142,13 @@ TEST_F(PortTest, FailedChangeLeavesTheOldState) {
     EXPECT_EQ(rte_eth_promiscuous_get(id()), 0);
     rte_ether_addr mac{{2, 0, 0, 0, 0, 7}};
     EXPECT_EQ(rte_eth_dev_mac_addr_add(id(), &mac, 0), -ENOMEM);
+    rte_ether_addr group{{1, 0, 0x5e, 0, 0, 1}};
+    EXPECT_EQ(rte_eth_dev_set_mc_addr_list(id(), &group, 1), -ENOMEM);
     EXPECT_EQ(rdma.alive("flow"), flows);
     rdma.fail_always("create_flow", 0);
     EXPECT_EQ(rte_eth_promiscuous_enable(id()), 0);
+    EXPECT_EQ(rte_eth_promiscuous_disable(id()), 0);
+    EXPECT_EQ(rdma.alive("flow"), flows) << "what was refused does not come later";
 }
 
 TEST_F(PortTest, RetaUpdateIsAllOrNothing) {
@@ -380,6 +384,14 @@ TEST_F(PortTest, LinkAndRemovalEvents) {
     EXPECT_EQ(wait_for(removals, 2), 2);
     EXPECT_EQ(link_changes, 2) << "of a stopped port nobody is told";
     EXPECT_EQ(rdma.acknowledged(), 6u);
+
+    const rte_eth_conf asks_for_none{};
+    ASSERT_EQ(rte_eth_dev_configure(id(), 0, 0, &asks_for_none), 0);
+    rdma.raise(fatal);
+    while (rdma.acknowledged() < 7)
+        std::this_thread::yield();
+    close(); // waits for who is at the event
+    EXPECT_EQ(removals, 2) << "who has not asked for it is not told";
 }
 
 // ---------------------------------------------------------------- Tx queues at run time

@@ -5,6 +5,7 @@
 #include "tests/unit/ethdev/port_fixture.hpp"
 
 #include <chrono>
+#include <filesystem>
 #include <future>
 #include <optional>
 #include <sys/socket.h>
@@ -67,6 +68,19 @@ TEST_F(SecondariesTest, OneThatHasNotComeYetIsNotWaitedFor) {
     const Fd end = secondaries().admit().value();
     EXPECT_LT(seconds([&] { secondaries().tell(Event::changed); }), kLetGoMilliseconds / 2000.0);
     EXPECT_TRUE(hear(end)) << "it is told all the same";
+}
+
+/// Nobody has to be told of anything for that: a tool that comes and goes leaves no descriptors.
+TEST_F(SecondariesTest, OnesThatHaveGoneAreForgottenWhenTheNextOneComes) {
+    bring_up();
+    const auto descriptors = [] {
+        return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {});
+    };
+    (void)secondaries().admit();
+    const auto before = descriptors();
+    for (int i = 0; i < 5; ++i)
+        (void)secondaries().admit();
+    EXPECT_EQ(descriptors(), before);
 }
 
 /// It may be in the midst of a burst, and is told again when it goes on.

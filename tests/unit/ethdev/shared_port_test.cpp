@@ -23,6 +23,31 @@ TEST(QueueStateTest, AllowsTheseTransitionsOnly) {
                 << static_cast<int>(from) << " to " << static_cast<int>(to);
 }
 
+/// By these, other processes choose the bursts that the primary has chosen.
+TEST(SharedBurstsTest, TellAllThatDecides) {
+    RxSpec rx;
+    rx.offloads = RTE_ETH_RX_OFFLOAD_TIMESTAMP;
+    rx.segments = 4;
+    rx.real_time = true;
+    TxSpec tx;
+    tx.offloads = RTE_ETH_TX_OFFLOAD_TCP_TSO;
+    tx.inline_bytes = 204;
+    tx.multi_packet = !tx.multi_packet;
+    tx.metadata = true;
+    tx.min_inline = InlineMode::tcp;
+    SharedBursts bursts{};
+    bursts.note(rx);
+    bursts.note(tx);
+    EXPECT_EQ(bursts.rx_spec().offloads, rx.offloads);
+    EXPECT_EQ(bursts.rx_spec().segments, rx.segments);
+    EXPECT_TRUE(bursts.rx_spec().real_time);
+    EXPECT_EQ(bursts.tx_spec().offloads, tx.offloads);
+    EXPECT_EQ(bursts.tx_spec().inline_bytes, tx.inline_bytes);
+    EXPECT_EQ(bursts.tx_spec().multi_packet, tx.multi_packet);
+    EXPECT_TRUE(bursts.tx_spec().metadata);
+    EXPECT_EQ(bursts.tx_spec().min_inline, tx.min_inline);
+}
+
 class SharedPortTest : public PortTest {
   protected:
     [[nodiscard]] const SharedPort& shared() const { return SharedPort::of(dev); }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Rules of a shape that there were rules of: they are what they would be if they were the first.
+#include "drivers/net/rawqp/ethdev/flow/known_shapes.hpp"
 #include "tests/unit/flow/templates.hpp"
 
 namespace rawqp::test {
@@ -73,6 +74,22 @@ TEST_P(KnownShapesTest, AreManyInTurn) {
         rules.push_back(rule);
     }
     expect_as_first(rules);
+}
+
+/// Else the memory of a port, and the time for each rule, would grow with its rules.
+TEST(KnownShapes, AreTheLatestFew) {
+    KnownShapes shapes;
+    const auto seen = [&](uint32_t priority) {
+        Rule rule = flow(1, 1).queue(0);
+        rule.attr.priority = priority;
+        return shapes.find(rule.attr, rule.pattern(), rule.actions())->rules++;
+    };
+    for (const uint32_t priority : {0, 1, 2, 3, 4, 5, 6, 7})
+        EXPECT_EQ(seen(priority), 0u);
+    EXPECT_EQ(seen(0), 1u);
+    EXPECT_EQ(seen(8), 0u);
+    EXPECT_EQ(seen(0), 2u);
+    EXPECT_EQ(seen(1), 0u) << "it was the one that was not needed for longest";
 }
 
 TEST_P(KnownShapesTest, AreRefusedInTheSameWords) {

@@ -137,6 +137,17 @@ TEST_F(LevelMapTest, ThoseOfOneDepthShareALevelBeforeOthers) {
     EXPECT_FALSE(add(5, {0}));
 }
 
+TEST_F(LevelMapTest, ThoseOfTheLeastPriorityShareALevelFirst) {
+    for (uint32_t priority = 0; priority < kLevels / 2; ++priority)
+        for (const uint16_t depth : {0, 1})
+            ASSERT_TRUE(add(priority, {depth}));
+    ASSERT_TRUE(add(kLevels, {0}));
+    check_order();
+    for (size_t of_priority = 0; of_priority < kLevels; of_priority += 2)
+        EXPECT_EQ(rules[of_priority].places[0].level() == rules[of_priority + 1].places[0].level(),
+                  of_priority + 2 == kLevels);
+}
+
 TEST_F(LevelMapTest, WhereOneRuleTakesOverFromAnotherTurnsStayApart) {
     for (uint32_t priority = 0; priority < 9; ++priority)
         ASSERT_TRUE(add(priority, {0}));

@@ -19,6 +19,7 @@ double size_of(Scaled scaled) { return std::ldexp(scaled.mantissa, scaled.expone
 TEST(MeterProfileTest, RatesAreTheNearest) {
     EXPECT_EQ(rate_of(scaled_rate(0)), 0);
     EXPECT_NEAR(rate_of(scaled_rate(1)), 1, 0.25);
+    EXPECT_EQ(rate_of(scaled_rate(127'500'000'000)), 127.5e9) << "the largest mantissa";
     for (uint64_t rate = 128; rate <= kMostRate; rate = rate * 7 / 5 + 1)
         EXPECT_NEAR(rate_of(scaled_rate(rate)) / static_cast<double>(rate), 1, 0.004) << rate;
     EXPECT_EQ(rate_of(scaled_rate(kMostRate)), static_cast<double>(kMostRate));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Hash fields of each traffic class, and the cache of hash QPs.
+#include "drivers/net/rawqp/ethdev/names.hpp"
 #include "drivers/net/rawqp/ethdev/steering/rss.hpp"
 #include "tests/unit/flow/fake_device.hpp"
 #include "tests/unit/net/softrss.hpp"
@@ -114,6 +115,12 @@ TEST(Hash, RefusalsSayWhatWouldWork) {
                 testing::HasSubstr("give such a key, or none"));
     EXPECT_THAT(refusal(kSymmetric, {}, RTE_ETH_RSS_IP | RTE_ETH_RSS_L4_DST_ONLY),
                 testing::HasSubstr("leave out the types"));
+}
+
+TEST(HashFields, TypesAreNamedAndOthersNotLeftOut) {
+    EXPECT_EQ(rss_type_names(0), "none");
+    EXPECT_EQ(rss_type_names(RTE_ETH_RSS_IPV4 | RTE_ETH_RSS_ESP), "ipv4, esp");
+    EXPECT_EQ(rss_type_names(RTE_ETH_RSS_IPV4 | uint64_t{3} << 45), "ipv4, others");
 }
 
 TEST(HashFields, EveryFieldSetIsOneThatTheKernelTakes) {

@@ -213,6 +213,11 @@ TEST_F(SampleTest, Refusals) {
     EXPECT_THAT(
         refused(sampling(in_group(1).mark(1).action(RTE_FLOW_ACTION_TYPE_JUMP, &jump), copies)),
         HasSubstr("for a rule of the group that the others jump to"));
+    EXPECT_THAT(refused(sampling(in_group(1)
+                                     .action(RTE_FLOW_ACTION_TYPE_DEC_TTL)
+                                     .action(RTE_FLOW_ACTION_TYPE_JUMP, &jump),
+                                 copies)),
+                HasSubstr("for a rule of the group that the others jump to"));
     EXPECT_THAT(refused(sampling(in_group(23).queue(0), copies)),
                 HasSubstr("none behind group 23: use a lower one"));
     Rule sent = in_group(1);

@@ -147,6 +147,20 @@ TEST_F(TemplateActionsTest, ARulePutsTagsOn) {
     }
 }
 
+TEST_F(TemplateActionsTest, ATagHasWhatWasSetLast) {
+    const rte_flow_action_of_push_vlan type{RTE_BE16(RTE_ETHER_TYPE_QINQ)};
+    const rte_flow_action_of_set_vlan_vid ids[] = {{RTE_BE16(0xfff)}, {RTE_BE16(5)}};
+    const rte_flow_action_of_set_vlan_pcp priorities[] = {{7}, {2}};
+    Rule actions = Rule().action(RTE_FLOW_ACTION_TYPE_OF_PUSH_VLAN, &type);
+    for (const size_t i : {0, 1})
+        actions.action(RTE_FLOW_ACTION_TYPE_OF_SET_VLAN_PCP, &priorities[i])
+            .action(RTE_FLOW_ACTION_TYPE_OF_SET_VLAN_VID, &ids[i]);
+    auto* const of = fixed(actions.queue(1), 1);
+    ASSERT_NE(of, nullptr) << error.message;
+    ASSERT_NE(enqueue(of, flow(1, 1).queue(1)), nullptr) << error.message;
+    EXPECT_EQ(made(kEntry)[0]->word(64), 0x88a84005u);
+}
+
 TEST_F(TemplateActionsTest, EachRuleJumpsToItsGroup) {
     auto* const of = table_of(pattern_of(flow(0, 0)), actions_of(jump(9), jump(0)), 4, 1);
     ASSERT_NE(of, nullptr) << error.message;

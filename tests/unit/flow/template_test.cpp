@@ -138,6 +138,22 @@ TEST_F(TemplateTest, QueuesStayAsTheyAreWhileResultsAreNotPulled) {
     EXPECT_EQ(table.pull(1, results, &error), -EINVAL);
 }
 
+TEST_F(TemplateTest, QueuesAreAsManyAndAsLongAsIsTold) {
+    rte_flow_port_info limits;
+    rte_flow_queue_info longest;
+    ASSERT_EQ(FlowTable::info(&limits, &longest), 0);
+    rte_flow_queue_attr queue{1};
+    std::vector<const rte_flow_queue_attr*> sizes(limits.max_nb_queues, &queue);
+    EXPECT_EQ(table.configure({}, sizes, &error), 0) << error.message;
+    sizes.push_back(&queue);
+    EXPECT_EQ(table.configure({}, sizes, &error), -EINVAL);
+    sizes.resize(1);
+    for (const uint32_t size : {longest.max_size, longest.max_size + 1}) {
+        queue.size = size;
+        EXPECT_EQ(table.configure({}, sizes, &error), size > longest.max_size ? -EINVAL : 0);
+    }
+}
+
 TEST_F(TemplateTest, QueuesGiveEachResultOnce) {
     configure(2);
     start();

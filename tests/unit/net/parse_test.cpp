@@ -101,6 +101,16 @@ TEST(Parse, Ipv6ExtensionHeaders) {
     EXPECT_FALSE(headers.fragment);
 }
 
+/// It counts its length in words, the others theirs in pairs of them.
+TEST(Parse, Ipv6Authentication) {
+    Spec spec = frames::ipv6_spec();
+    spec.extensions = {
+        {51, {0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}}};
+    const net::Headers headers = parse(build(spec));
+    EXPECT_EQ(headers.ip_proto, frames::kUdp);
+    EXPECT_EQ(headers.l4, 14 + 40 + 24);
+}
+
 TEST(Parse, Ipv6Fragments) {
     Spec spec = frames::ipv6_spec();
     spec.extensions = {{44, {0, 0, 0, 1, 0, 0, 0, 9}}}; // offset 0, more fragments

@@ -180,8 +180,9 @@ struct FakeVerbs {
                       "PD destroyed under its parent domain");
         return gone(parent ? "parent domain" : "PD", object);
     }
-    static ibv_mr* reg_mr(ibv_pd* pd, void* address, size_t length, uint64_t, unsigned) {
+    static ibv_mr* reg_mr(ibv_pd* pd, void* address, size_t length, uint64_t, unsigned access) {
         if (refused("reg_mr")) return nullptr;
+        device->mr_access = access;
         auto* mr = new ibv_mr{};
         mr->pd = pd;
         mr->addr = address;

@@ -7,6 +7,7 @@
 #include "common/verbs/api.hpp"
 #include "tests/unit/verbs/steering.hpp"
 
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
@@ -65,6 +66,7 @@ class FakeRdma {
     uint16_t priorities = 16; ///< of flows
     bool offers_counters = false;
     bool offers_devx = false;
+    unsigned mr_access = 0; ///< ibv_access_flags of the last MR
     /// Numbers of WQs, and the firmware commands that changed them.
     std::vector<std::pair<uint32_t, std::vector<uint8_t>>> wq_changes;
     /// What commands query of an object is this, after the status; empty: zeros.
@@ -95,7 +97,7 @@ class FakeRdma {
     std::string failed_;
     std::vector<std::unique_ptr<ibv_device>> devices_;
     int event_pipe_[2] = {-1, -1};
-    unsigned acknowledged_ = 0;
+    std::atomic<unsigned> acknowledged_ = 0;
     uint32_t next_number_ = 1;
 };
 
