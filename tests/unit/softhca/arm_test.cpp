@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// CQs that nobody has armed for long are looked at in turns: no request is missed by that, whenever
-// it comes.
+// CQs that have not been armed for long are polled in turn: no request is missed, whenever it
+// comes.
 #include "app/softhca/core/engine.hpp"
 #include "app/softhca/core/turns.hpp"
 #include "tests/unit/softhca/testbed.hpp"
@@ -28,7 +28,7 @@ class Arm : public Testbed {
         for (const TestCq& cq : cqs)
             EXPECT_TRUE(device->destroy_cq(cq.number));
     }
-    /// As a thread polls that does not sleep in between.
+    /// Polls like a thread that does not sleep between rounds.
     void rounds(size_t count) {
         while (count-- != 0)
             device->poll(false);
@@ -39,7 +39,7 @@ class Arm : public Testbed {
         queue.post(Wqe(mlx5::WqeOpcode::send).eth().data(lkey, memory_at(0), 60));
         queue.ring_doorbell();
     }
-    /// What the consumer does when an event is due.
+    /// The consumer's reaction to an event.
     void take(size_t index) {
         TestCq& cq = cqs[index];
         while (cq.poll())
@@ -90,7 +90,7 @@ TEST_F(Arm, IsFoundWhileTheCqBecomesIdle) {
     }
 }
 
-/// Who waits for events again and again does not have to wait for its turn.
+/// A CQ that is armed again and again does not have to wait for its turn.
 TEST_F(Arm, IsFoundAtOnceOfACqInUse) {
     idle();
     cqs[9].arm();
@@ -164,7 +164,7 @@ TEST(ArmBesideAThread, NoneIsMissed) {
             side.sq->post(Wqe(mlx5::WqeOpcode::send).eth().data(key, memory.data(), 60));
             to_record(side.sq->doorbell.send, side.sq->producer);
         };
-        if (i % 2 == 0) { // the one first, or the other
+        if (i % 2 == 0) { // in either order
             to_record(side.record.arm, request);
             complete();
         } else {

@@ -8,13 +8,13 @@
 
 namespace testbed {
 
-/// Keeps all that it is told of packets.
+/// Keeps everything it is told about packets.
 struct Collector final : softhca::core::Observer {
     explicit Collector(bool with_steps) : steps(with_steps) {}
     [[nodiscard]] bool wants_steps() const override { return steps; }
     void on_packet(const softhca::core::Passage& passage) override { passages.push_back(passage); }
 
-    /// The first packet's steps, one a line.
+    /// The first packet's steps, one per line.
     [[nodiscard]] std::string first_way() const {
         std::string way;
         if (!passages.empty())

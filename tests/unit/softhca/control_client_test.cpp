@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How long who looks at a program waits for it.
+// How long a client of the control socket waits for the program.
 #include "app/softhca/control/client.hpp"
 #include "app/softhca/control/protocol.hpp"
 #include "common/fd.hpp"
@@ -33,7 +33,7 @@ class ControlClient : public testing::Test {
         listener = Fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
     }
     ~ControlClient() override { std::filesystem::remove_all(folder_); }
-    /// Whoever does is the other end's process.
+    /// The calling process becomes the server.
     void listen_here() {
         const auto address = softhca::control::socket_address(instance.socket);
         ASSERT_TRUE(address);
@@ -66,7 +66,8 @@ TEST_F(ControlClient, WaitsForAProgramThatHasMuchToDo) {
     program.join();
 }
 
-/// A recv() that has a time limit ends with EINTR then, whoever handles no signal.
+/// A recv() with a timeout fails with EINTR after a stop, even in a process without signal
+/// handlers.
 TEST_F(ControlClient, WaitsOnAfterItWasStoppedItself) {
     listen_here();
     const pid_t asking = fork();
@@ -77,7 +78,7 @@ TEST_F(ControlClient, WaitsOnAfterItWasStoppedItself) {
     const Fd client(accept(listener.get(), nullptr, nullptr));
     std::array<char, 64> request{};
     EXPECT_GT(recv(client.get(), request.data(), request.size(), 0), 0);
-    std::this_thread::sleep_for(100ms); // it waits by now
+    std::this_thread::sleep_for(100ms); // by now it waits
     int status = 0;
     kill(asking, SIGSTOP);
     ASSERT_EQ(waitpid(asking, &status, WUNTRACED), asking);

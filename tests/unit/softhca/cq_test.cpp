@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Completion queues: ownership, counters that run over, arming, events.
+// Completion queues: ownership, counters that wrap around, arming, events.
 #include "app/softhca/core/rings/mlx5/cq.hpp"
 #include "tests/unit/softhca/testbed.hpp"
 
@@ -84,7 +84,7 @@ TEST_F(CqTest, RowsAreWhatSingleEntriesAre) {
         const uint32_t most = 1 + random() % 10;
         const Cq::Row row = rows.row(most);
         const uint32_t free = 8u - (produced - consumed), to_end = 8u - produced % 8u;
-        // What is found to be free may be less than what is free by now, but is not nothing.
+        // The row may be shorter than the room that is free by now, but not empty.
         ASSERT_EQ(row.size() == 0, free == 0);
         ASSERT_LE(row.size(), std::min({most, free, to_end}));
         for (uint32_t i = 0; i < row.size(); i++, produced++) {
@@ -129,7 +129,7 @@ TEST_F(CqTest, RowsEndWithTheirPage) {
 
 TEST_F(CqTest, NonsenseInTheConsumerRecordCountsAsFull) {
     Cq cq = make(false);
-    doorbell.consumer = 5; // nothing was produced yet
+    doorbell.consumer = 5; // nothing has been produced yet
     EXPECT_FALSE(cq.has_room(1));
 }
 
@@ -168,7 +168,7 @@ TEST_F(CqTest, CompletionsThatCameBeforeTheArmAreToldAtOnce) {
 
 TEST_F(CqTest, AnArmWithAnotherSequenceIsNoRequest) {
     Cq cq = make(true);
-    doorbell.arm = 2u << 28; // Linux, once a CQ is created: nobody may hear of it until it is armed
+    doorbell.arm = 2u << 28; // Linux, after CREATE_CQ: no events until the CQ is armed
     cq.poll_arm();
     write(cq);
     cq.poll_arm();
@@ -267,7 +267,7 @@ TEST_F(CqBlockTest, WhatDiffersEndsTheBlock) {
     receive(cq, 60, 0, 1);
     receive(cq, 60, 0, 2);
     receive(cq, 60, 0, 2);
-    counter++; // a WQE was lost: the block could not tell
+    counter++; // a WQE was lost, which the block could not express
     receive(cq, 60, 0, 2);
     cq.write<mlx5::ErrorCqe>(mlx5::CqeOpcode::resp_error, 0, counter, [](mlx5::ErrorCqe&) {});
     EXPECT_EQ(entry(0).op_own, 0x2c);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Doorbells: records in memory that may go, and registers of the device.
+// Doorbells: records in memory that may disappear, and registers of the device.
 #include "tests/unit/softhca/testbed.hpp"
 
 #include <bit>
@@ -30,12 +30,12 @@ TEST(Doorbell, OfARegisterLiesInNobodysMemory) {
     EXPECT_FALSE(doorbell.lies_at(nullptr));
 }
 
-/// The same rings, rung by registers.
+/// The same rings, with registers as doorbells.
 class Registers : public Testbed {
   protected:
     static void ring(DoorbellRegister& target, uint32_t value) { target.write(net::to_be(value)); }
 
-    /// An SQ and an RQ over the rings of the testbed's, and CQs of registers, too.
+    /// An SQ and an RQ on the testbed's rings, and a CQ, all with registers as doorbells.
     void SetUp() override {
         CqAttr cq;
         cq.log_entries = 4;
@@ -67,7 +67,7 @@ class Registers : public Testbed {
         ASSERT_TRUE(device->destroy_rq(rqn));
         ASSERT_TRUE(device->destroy_cq(cqn));
     }
-    /// Posts a WQE in the ring of both SQs, for the one with a register.
+    /// Posts a WQE in the ring that both SQs share, for the one with a register.
     void post(const Bytes& frame) {
         const Number other = std::exchange(sq.number, sqn);
         sq.post(Wqe(mlx5::WqeOpcode::send)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What `softhca dump` shows, and that every field of rules has a name.
+// What `softhca dump` shows, and that every field of a rule has a name.
 #include "app/softhca/core/describe.hpp"
 #include "tests/unit/softhca/testbed.hpp"
 
@@ -123,7 +123,7 @@ TEST(Describe, ValuesAndMasks) {
     value.outer.vlan_tci = 5;
     mask.outer.vlan_tci = 0xfff;
     value.outer.ip_version = 4;
-    mask.outer.ip_version = 0xf; // it has no more bits
+    mask.outer.ip_version = 0xf; // all of its bits
     value.inner.dst_ip = {0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
     mask.inner.dst_ip.fill(0xff);
     value.tunnel.vxlan_vni = 77;
@@ -162,7 +162,7 @@ TEST(Describe, EveryByteOfAKeyHasANameOfItsOwn) {
     };
     add(offsetof(FlowKey, tunnel.reserved), 3);
     add(offsetof(FlowKey, tunnel.reserved1), 4);
-    add(offsetof(FlowKey, meta.reg_b), 8); // which nothing matches, and padding
+    add(offsetof(FlowKey, meta.reg_b), 8); // which no rule matches, and padding
     EXPECT_EQ(nameless, reserved);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Device threads: they find work by themselves, let control calls in, and stop.
+// Device threads find work by themselves, let control calls in, and stop.
 #include "app/softhca/clock.hpp"
 #include "app/softhca/core/engine.hpp"
 #include "common/fd.hpp"
@@ -29,9 +29,9 @@ struct CountingWire final : wire::Wire {
     std::atomic<uint64_t>& sent;
 };
 
-/// Seconds of CPU that this process takes while it idles for half a second.
+/// CPU time, in seconds, that this process takes in half a second of idling.
 double cpu_of_idling() {
-    std::this_thread::sleep_for(std::chrono::milliseconds(200)); // lets it fall asleep
+    std::this_thread::sleep_for(std::chrono::milliseconds(200)); // until it has fallen asleep
     const uint64_t before = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
     std::this_thread::sleep_for(std::chrono::milliseconds(500));
     return static_cast<double>(clock_ns(CLOCK_PROCESS_CPUTIME_ID) - before) * 1e-9;
@@ -39,7 +39,7 @@ double cpu_of_idling() {
 
 class EngineTest : public testing::TestWithParam<unsigned> {};
 
-/// Sends packets one by one, each when the one before has completed; meanwhile calls `wait`.
+/// Sends packets one by one, each after the previous one has completed; meanwhile calls `wait`.
 template <class Wait> void send_packets(Device& device, uint64_t count, Wait&& wait) {
     Pages memory(4096);
     const Number pd = device.alloc_pd().value();
@@ -84,8 +84,8 @@ TEST_P(EngineTest, ExecutesLetsControlCallsInAndStops) {
         EXPECT_EQ(counter, kPackets);
 }
 
-/// A program that polls without a pause, on the only CPU there is: the device gets to work at once
-/// and gives the CPU back at once. Only the program's own CPU time counts, whatever else runs.
+/// A program polls without a pause on the only CPU that the device may use: the device gets the CPU
+/// at once and gives it back at once. Only the program's own CPU time counts, whatever else runs.
 TEST(Engine, SharesACpuWithAProgramThatPolls) {
     cpu_set_t mine;
     ASSERT_EQ(sched_getaffinity(0, sizeof mine, &mine), 0);
@@ -111,7 +111,7 @@ TEST(Engine, SharesACpuWithAProgramThatPolls) {
     program.join();
 }
 
-/// Says when a device thread has looked at it.
+/// Records that a device thread has polled it.
 struct WatchedWire final : wire::Wire {
     explicit WatchedWire(std::atomic<bool>& flag) : seen(flag) {}
     std::span<const std::byte> peek() override {
@@ -147,8 +147,8 @@ TEST_P(EngineTest, IsIdleCheap) {
     EXPECT_LT(cpu_of_idling(), 0.25) << "seconds of CPU in half a second of idling";
 }
 
-/// There is always something to read, of which no frame ever comes: a TAP that was deleted, or a
-/// port whose device has died while frames wait.
+/// Always readable, but never yields a frame: a TAP that was deleted, or a port whose device has
+/// died while frames wait.
 struct ReadyWire final : wire::Wire {
     ReadyWire() : ready(eventfd(1, EFD_CLOEXEC)) {}
     std::span<const std::byte> peek() override { return {}; }

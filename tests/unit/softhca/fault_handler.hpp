@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Memory that goes, and who hears of faults: as a front does.
+// Memory that disappears, and a handler for the faults, like a front's.
 #pragma once
 
 #include "app/softhca/core/memory_guard.hpp"
@@ -23,7 +23,7 @@ inline void on_fault(int, siginfo_t* info, void*) {
     siglongjmp(nobody, 1);
 }
 
-/// Handles faults as a front does, while it lives.
+/// While it exists, handles faults as a front does.
 class Handler {
   public:
     Handler() {
@@ -40,7 +40,7 @@ class Handler {
     struct sigaction before_ {};
 };
 
-/// Whole pages that are not accessible, while it lives.
+/// While it exists, these whole pages are inaccessible.
 class Hole {
   public:
     Hole(std::byte* start, size_t bytes) : start_(start), bytes_((bytes + kPage - 1) & -kPage) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Faults on request: they look as real ones do, hit what they name, and pass.
+// Injected faults look like real ones, hit what they name, and end.
 #include "app/softhca/core/requests.hpp"
 #include "tests/unit/softhca/refusal.hpp"
 #include "tests/unit/softhca/testbed.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The device remembers where a flow's packets go. That must never show: a device that is watched
-// remembers nothing and does the same.
+// The device remembers where a flow's packets go. That must never show: the results are those of a
+// device with an observer, which remembers nothing.
 #include "common/net/parse.hpp"
 #include "tests/unit/softhca/collector.hpp"
 #include "tests/unit/softhca/testbed.hpp"
@@ -14,7 +14,7 @@ namespace {
 using namespace testbed;
 using frames::Spec;
 
-/// What a program sees of a packet.
+/// A packet as a program sees it.
 struct Seen {
     Bytes bytes;
     uint32_t tag = 0, hash = 0;
@@ -38,7 +38,7 @@ class FlowCacheTest : public Testbed {
         all.tirs = {tir};
         std::ignore = device->create_flow(all).value();
     }
-    /// Whoever has all headers of this frame gets the tag.
+    /// Frames with the same headers as this one get the tag.
     Number mark(const Bytes& frame) {
         FlowAttr attr;
         attr.tag = kTag;
@@ -46,7 +46,7 @@ class FlowCacheTest : public Testbed {
         const auto bytes = static_cast<uint32_t>(frame.size());
         extract(net::parse(frames::view(frame), bytes), frames::view(frame), bytes, attr.value);
         std::memset(reinterpret_cast<std::byte*>(&attr.mask), 0xff, sizeof attr.mask);
-        attr.mask.outer.integrity = attr.mask.inner.integrity = 0; // is no header
+        attr.mask.outer.integrity = attr.mask.inner.integrity = 0; // not a header
         return device->create_flow(attr).value();
     }
     Seen receive(const Bytes& frame) {
@@ -71,7 +71,7 @@ struct Kind {
     Spec spec;
 };
 
-/// Those that are remembered, each way of their headers.
+/// Frames whose flows are remembered, with each combination of headers.
 std::vector<Kind> plain_kinds() {
     std::vector<Kind> kinds;
     for (const bool vlan : {false, true})
@@ -85,7 +85,7 @@ std::vector<Kind> plain_kinds() {
     return kinds;
 }
 
-/// Those that are near to it.
+/// Frames similar to these.
 std::vector<Kind> other_kinds() {
     std::vector<Kind> kinds = {
         {"two tags", {.tags = {{0x88a8, 1}, {0x8100, 2}}}},
@@ -152,7 +152,7 @@ TEST_F(FlowCacheTest, AKnownFlowIsNotLookedUp) {
     for (const auto& [name, spec] : plain_kinds()) {
         const Bytes frame = frames::padded(frames::build(spec));
         const uint64_t before = lookups();
-        receive(frame); // asking for the count has the device forget
+        receive(frame); // lookups() makes the device forget it
         const uint64_t once = lookups() - before;
         ASSERT_GT(once, 0u);
         for (int i = 0; i < 10; i++)
@@ -210,7 +210,7 @@ TEST_F(FlowCacheTest, CountersCountAllPackets) {
 }
 
 TEST_F(FlowCacheTest, AllCountersOfARuleCount) {
-    for (const size_t number : {2, 3}) { // as many as are remembered, and more
+    for (const size_t number : {2, 3}) { // as many as a flow remembers, and more
         FlowAttr attr;
         attr.tirs = {tir};
         for (size_t i = 0; i < number; i++)
@@ -316,7 +316,7 @@ TEST_F(FlowCacheTest, ASnifferGetsEachPacket) {
 TEST_F(FlowCacheTest, FlowsThatShareAPlaceDoNotMix) {
     Spec spec;
     std::map<uint16_t, Number> rules;
-    for (uint16_t port = 0; port < 10000; port++) { // more than there are places
+    for (uint16_t port = 0; port < 10000; port++) { // more flows than places
         spec.src_port = port;
         const Bytes frame = frames::build(spec);
         if (port % 1000 == 0) rules[port] = mark(frame);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Every field of the match parameters, from the PRM's bytes to the packet's: matches, and misses by
-// any one bit. Places of the fields are those of the kernel's mlx5_ifc.h, packets are made by hand.
+// Every field of the match parameters, from the PRM's bytes to the packet's: it matches, and any
+// wrong bit misses. Offsets are those of the kernel's mlx5_ifc.h; packets are made by hand.
 #include "app/softhca/core/objects.hpp"
 #include "app/softhca/core/packet.hpp"
 #include "app/softhca/core/steering.hpp"
@@ -71,7 +71,7 @@ Bytes ethernet(uint16_t type, const Bytes& payload) {
     return frames::build(spec);
 }
 
-const Bytes kLabels = {0x54, 0x32, 0x1a, 0x40, 0x00, 0x01, 0x01, 0x3f}; // second one: bottom
+const Bytes kLabels = {0x54, 0x32, 0x1a, 0x40, 0x00, 0x01, 0x01, 0x3f}; // the second is the bottom
 Bytes gre() {
     return over_ip(kGre, Bytes{0xb0, 0, 0x65, 0x58, 0, 0, 0, 0, 1, 2, 3, 4, 0, 0, 0, 9} +
                              frames::build(tagged_v4()));
@@ -275,7 +275,8 @@ TEST(FlowFields, EachMatchesAndMissesByOneBit) {
     }
 }
 
-/// Whatever a frame holds and wherever it ends: nothing is read behind it (the sanitizers watch).
+/// Whatever a frame contains and wherever it ends, nothing beyond its end is read (the sanitizers
+/// check).
 TEST(FlowFields, CutOffAndSpoiltFrames) {
     for (const PrmField& field : kFields) {
         const Bytes frame = field.frame();

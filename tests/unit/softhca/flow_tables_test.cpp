@@ -26,7 +26,7 @@ class FlowTablesTest : public Testbed {
         EXPECT_TRUE(device->set_flow_table_root(root));
     }
 
-    /// A group of `count` entries from `first` on.
+    /// A group of `count` entries, starting at `first`.
     Number group(Number table, uint32_t first, uint32_t count, const FlowKey& mask) {
         return *device->create_flow_group(
             table, {.first = first, .last = first + count - 1, .mask = mask});
@@ -42,7 +42,7 @@ class FlowTablesTest : public Testbed {
 
 TEST_F(FlowTablesTest, TheGroupWithTheLowestIndicesWins) {
     const Number all = group(root, 8, 1, {});
-    const Number udp = group(root, 0, 4, protocol(kEveryBit)); // made later, stands before
+    const Number udp = group(root, 0, 4, protocol(kEveryBit)); // created later, with lower indices
     ASSERT_TRUE(device->set_flow_entry(root, 8, {.group = all, .tag = 8, .tirs = {first_tir}}));
     ASSERT_TRUE(device->set_flow_entry(
         root, 2, {.group = udp, .value = protocol(17), .tag = 2, .tirs = {first_tir}}));
@@ -55,7 +55,8 @@ TEST_F(FlowTablesTest, TheGroupWithTheLowestIndicesWins) {
     EXPECT_EQ(expect_packet(rx_cq).sop_drop_qpn, 8u);
 }
 
-/// As mlx5's driver exchanges the last entry of its tables for tc: the new one first.
+/// Linux's mlx5 driver replaces the last entry of its tc tables that way: it first adds the new
+/// one.
 TEST_F(FlowTablesTest, OfEntriesThatMatchAlikeTheLowestIndexWins) {
     const Number all = group(root, 0, 4, {});
     post_buffers(rq, 5);
@@ -83,7 +84,7 @@ TEST_F(FlowTablesTest, OfEntriesThatMatchAlikeTheLowestIndexWins) {
     EXPECT_EQ(device->counters().drop_no_match, 1u);
 }
 
-/// In tables, and in rules beside them.
+/// In tables as well as in plain rules.
 TEST_F(FlowTablesTest, EntriesKnowWhetherAPacketIsSound) {
     FlowKey mask, sound;
     mask.outer.integrity = sound.outer.integrity = Integrity::kL4Checksum;
@@ -164,7 +165,7 @@ TEST_F(FlowTablesTest, EntriesThatKnowNoLevelsLeadAnywhereInTheirDirection) {
     post_buffers(rq, 1);
     receive(frames::build(Spec{}));
     (void)expect_packet(rx_cq);
-    // A packet that goes round is lost in the end.
+    // A packet that loops is dropped in the end.
     ASSERT_TRUE(
         device->set_flow_entry(root, 0, {.group = all, .tables = {root}, .any_level = true}));
     receive(frames::build(Spec{}));
@@ -211,7 +212,7 @@ TEST_F(FlowTablesTest, WhatIsInUseStays) {
 }
 
 TEST_F(FlowTablesTest, ManyCopiesOfCopiesEnd) {
-    // Each table leads twice to the next one: 2^40 ways in all.
+    // Each table leads to the next one twice: 2^40 paths in all.
     std::vector<Number> chain = {root};
     for (uint8_t level = 1; level <= 40; level++) {
         chain.push_back(*device->create_flow_table({.level = level, .log_size = 0}));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Our ring formats against the ones that rdma-core publishes for programs, field by field.
+// Our ring formats compared, field by field, with those that rdma-core publishes for programs.
 #include "common/mlx5/formats.hpp"
 
 #include <cstddef>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Random content in rings, doorbells and on the wire, with fixed seeds: whatever a program writes,
-// the device answers with CQEs and states. Run under ASan and UBSan this is the proof of bounds.
+// the device responds with CQEs and states. Under ASan and UBSan this proves the bounds checks.
 #include "tests/unit/softhca/testbed.hpp"
 
 #include <algorithm>
@@ -22,7 +22,7 @@ class Garbage : public Testbed, public testing::WithParamInterface<uint32_t> {
     }
     uint32_t below(uint32_t limit) { return static_cast<uint32_t>(random() % limit); }
 
-    /// A WQE that is nearly right: random segments, then some bytes overwritten.
+    /// An almost valid WQE: random segments, then some bytes overwritten.
     Bytes random_wqe() {
         constexpr mlx5::WqeOpcode kOpcodes[] = {mlx5::WqeOpcode::send, mlx5::WqeOpcode::tso,
                                                 mlx5::WqeOpcode::enhanced_mpw,
@@ -51,7 +51,7 @@ class Garbage : public Testbed, public testing::WithParamInterface<uint32_t> {
         for (TestRq* const queue : {&rq, &scattered, &striding}) {
             if (below(2)) {
                 fill(queue->ring);
-            } else { // right keys and addresses with odd lengths
+            } else { // valid keys and addresses, odd lengths
                 for (size_t at = 0; at < queue->ring.size(); at += 16) {
                     mlx5::WqeDataSeg segment{};
                     segment.byte_count = below(3) ? below(6000) : static_cast<uint32_t>(random());
@@ -90,7 +90,7 @@ class Garbage : public Testbed, public testing::WithParamInterface<uint32_t> {
 
     std::mt19937 random{GetParam()};
     TestRq scattered, striding;
-    std::vector<Number> flows; ///< to all queues
+    std::vector<Number> flows; ///< one for each queue
     size_t coalesced = 0;      ///< completions of several segments
 };
 
@@ -118,7 +118,7 @@ TEST_P(Garbage, RandomSendRing) {
     constexpr uint8_t kAccessAso = 0x2d, kPolicer = 2;
     for (int round = 0; round < 2000; round++) {
         fill(sq.ring);
-        for (uint16_t i = 0; i < 32; i++) { // valid control segments lead the device further
+        for (uint16_t i = 0; i < 32; i++) { // valid control segments, so that the device reads on
             if (below(4) == 0) continue;
             constexpr uint8_t kOpcodes[] = {0x0a, 0x0e, 0x29, 0x00, kAccessAso};
             Bytes ctrl(16);
@@ -158,7 +158,7 @@ TEST_P(Garbage, RandomReceiveRingsAndFrames) {
     EXPECT_GT(counters.drop_rx_error, 100u);
 }
 
-/// Rings change while segments are put into their WQEs.
+/// Rings change while segments are written to their buffers.
 TEST_P(Garbage, LroIntoRandomRings) {
     for (const Number flow : flows)
         ASSERT_TRUE(device->destroy_flow(flow));
@@ -179,7 +179,7 @@ TEST_P(Garbage, LroIntoRandomRings) {
             wire->incoming.push_back(frames::build(segment));
             segment.sequence += static_cast<uint32_t>(segment.payload.size());
         }
-        if (below(4)) // sessions go on into the next round
+        if (below(4)) // sessions continue in the next round
             (void)device->poll();
         else
             run();

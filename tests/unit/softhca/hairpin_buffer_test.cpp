@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The memory between the two halves of a hairpin pair, and when the half that waits is notified.
+// The buffer between the two queues of a hairpin pair, and when a waiting SQ is notified.
 #include "tests/unit/softhca/hairpin_fixture.hpp"
 
 namespace testbed {

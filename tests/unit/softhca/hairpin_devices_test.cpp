@@ -11,7 +11,7 @@
 namespace testbed {
 namespace {
 
-/// The RQ on one device, the SQ on another one.
+/// The RQ is on one device, the SQ on another one.
 class HairpinBetweenDevices : public Hairpin {
   protected:
     class Second : public Testbed {
@@ -39,7 +39,7 @@ class HairpinBetweenDevices : public Hairpin {
         ASSERT_TRUE(second.device->modify_sq(there, QueueState::ready, {rqn, device.get()}));
         ASSERT_TRUE(device->modify_rq(rqn, QueueState::ready, {there, second.device.get()}));
     }
-    /// What has arrived passes on.
+    /// Frames arrive, and the second device sends them.
     std::vector<Bytes> pass(uint8_t count) {
         std::vector<Bytes> frames = arrive(count);
         second.run();
@@ -119,7 +119,7 @@ TEST_F(HairpinBetweenDevices, OneThatGoesLeavesTheOther) {
 }
 
 TEST_F(HairpinBetweenDevices, NothingIsLostUncountedAsTheyPartUnderLoad) {
-    // Each device in a thread of its own, as device threads are; this one parts and pairs them.
+    // Each device has its own thread, like device threads; this thread unpairs and pairs them.
     std::atomic<bool> end{false};
     pair_devices();
     std::atomic<size_t> polls_of_second{0};
@@ -127,7 +127,7 @@ TEST_F(HairpinBetweenDevices, NothingIsLostUncountedAsTheyPartUnderLoad) {
         while (!end.load()) {
             const size_t before = polls_of_second;
             device->poll();
-            // On a busy machine all frames could have come before the other has had the CPU once.
+            // On a busy machine all frames could arrive before the other thread has run once.
             while (polls_of_second == before && !end.load())
                 std::this_thread::yield();
         }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A device with a hairpin pair that all received packets are led to.
+// A device with a hairpin pair that gets all received packets.
 #pragma once
 
 #include "app/softhca/core/hairpin.hpp"
@@ -14,7 +14,7 @@ inline constexpr HairpinSize kSmall{.log_packets = 4, .log_bytes = 11}; ///< 16 
 inline Bytes numbered(uint8_t number, size_t payload = 32) {
     return frames::build({.payload = frames::pattern(payload, number)});
 }
-/// A frame of so many bytes.
+/// A frame of that many bytes.
 inline Bytes long_frame(size_t bytes) { return numbered(7, bytes - numbered(7, 0).size()); }
 
 class Hairpin : public Testbed {
@@ -23,7 +23,7 @@ class Hairpin : public Testbed {
         : Testbed(std::move(config)), rqn(make_rq(size)), sqn(make_sq(size)) {
         lead_to(rqn);
     }
-    /// All that arrives.
+    /// Steers all received packets there.
     void lead_to(Number rq) {
         if (rule != 0) {
             EXPECT_TRUE(device->destroy_flow(rule));
@@ -52,7 +52,7 @@ class Hairpin : public Testbed {
         wire->incoming.insert(wire->incoming.end(), frames.begin(), frames.end());
         run();
     }
-    /// So many small ones, of which each is another.
+    /// That many small frames, all different, arrive.
     std::vector<Bytes> arrive(uint8_t count) {
         std::vector<Bytes> frames;
         for (uint8_t number = 0; number < count; number++)

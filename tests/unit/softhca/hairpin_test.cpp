@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Hairpin queues: what the RQ takes, the SQ sends, by the rules for what is sent. What they hold is
-// bounded, and what has no room is counted.
+// Hairpin queues: the SQ sends what the RQ takes, subject to the rules for sent packets. They hold
+// a limited amount; packets that do not fit are counted.
 #include "tests/unit/softhca/collector.hpp"
 #include "tests/unit/softhca/hairpin_fixture.hpp"
 #include "tests/unit/softhca/refusal.hpp"
@@ -16,7 +16,7 @@ using testing::HasSubstr;
 TEST_F(Hairpin, PacketsLeaveAsTheyCameInTheirOrder) {
     pair_up();
     std::vector<Bytes> all;
-    for (size_t round = 0; round < 40; round++) { // many times round the memory
+    for (size_t round = 0; round < 40; round++) { // wraps around the buffer many times
         const std::vector<Bytes> some = {
             numbered(1, 32 + round), frames::build({.tags = {{0x8100, 5}, {0x8100, 6}}}),
             numbered(2, 1400 - 7 * round), frames::build(frames::ipv6_spec())};
@@ -123,7 +123,7 @@ TEST_F(Hairpin, AResetForgetsHowFarAPacketHadGot) {
     EXPECT_EQ(wire->sent, std::vector<Bytes>(1, group));
 }
 
-/// Whose packets have the same numbers.
+/// Its packets have the same serial numbers as the first peer's.
 TEST_F(Hairpin, ThePacketsOfAnotherPeerBeginAnew) {
     device->set_loopback({.multicast = true});
     const Bytes group = frames::build({.dst = {0x01, 0x00, 0x5e, 0, 0, 1}});
@@ -220,7 +220,7 @@ TEST_F(Hairpin, AfterAResetTheyMayHaveOtherPeers) {
     EXPECT_EQ(device->sq_counters(another_sq)->packets, 2u);
 }
 
-/// As MODIFY_SQ does that is about something else, such as pacing.
+/// A MODIFY_SQ that changes something else, such as pacing, does this.
 TEST_F(Hairpin, ModifiedWhileItWaitsItStillHearsOfPackets) {
     pair_up();
     for (int i = 0; i < 3; i++) {
@@ -273,7 +273,7 @@ TEST_F(Hairpin, SizesAndNumbersHaveLimits) {
 }
 
 TEST_F(Hairpin, RulesForWhatIsSentDecide) {
-    // As net_mlx5 has it: register B of what is received is register A of what is sent.
+    // As net_mlx5 expects, register B of a received packet becomes register A of the sent one.
     const Number mark = device
                             ->create_header_edits({{.kind = HeaderEdit::Kind::set,
                                                     .to = {EditField::reg_b, 0, 32},

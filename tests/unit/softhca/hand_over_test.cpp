@@ -9,7 +9,7 @@
 namespace testbed {
 namespace {
 
-/// The frames differ in their last bytes.
+/// Frames that differ in their last bytes.
 Bytes frame_of(uint8_t number) {
     frames::Spec spec;
     spec.payload = Bytes(32, number);
@@ -22,7 +22,7 @@ class HandOver : public Testbed {
         steer_all(rq);
         (void)device->poll();
     }
-    /// Returns how many of frames first, first + 1, … the device takes from where they stand.
+    /// Returns how many of frames first, first + 1, … the device takes from the sender's memory.
     size_t hand_over(uint8_t count, uint8_t first = 0) {
         std::vector<iovec> pieces;
         for (uint8_t i = 0; i < count; i++) {
@@ -140,9 +140,9 @@ struct SendersMemory final : GuardedMemory {
 
 class HandOverFaults : public HandOver {
   protected:
-    static constexpr size_t kFar = 16 * kPage; ///< where `memory` has a page of its own
+    static constexpr size_t kFar = 16 * kPage; ///< a page of `memory` not used otherwise
 
-    /// Hands over two frames, one that stands on that page, and another one.
+    /// Hands over two frames, one on that missing page, and one more.
     size_t hand_over_with(std::byte* missing) {
         std::vector<iovec> pieces;
         for (uint8_t i = 0; i < 4; i++) {
@@ -164,7 +164,7 @@ class HandOverFaults : public HandOver {
         expect_packets(1, 9);
         EXPECT_EQ(device->counters().delivered, 3u + learned);
     }
-    /// The flow is known from here on.
+    /// From here on, the device knows the flow.
     void learn() {
         post_buffer(rq);
         EXPECT_EQ(hand_over(1), 1u);
@@ -188,7 +188,7 @@ TEST_F(HandOverFaults, AFrameThatCannotBeReadIsTheSendersMatter) {
 TEST_F(HandOverFaults, AlsoOfAKnownFlow) {
     learn();
     post_buffers(rq, 3);
-    // All frames of the batch are looked at before the first one is taken.
+    // All frames of the batch are read before the first one is taken.
     const size_t taken = hand_over_with(senders.pages.data());
     EXPECT_EQ(taken, 0u);
     EXPECT_EQ(hand_over(2), 2u);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Packets of known flows go a short way, in batches, into buffers that were looked up ahead. None
-// of this must show.
+// Packets of known flows take a short path, in batches, into buffers that were looked up in
+// advance. None of this must show.
 #include "app/softhca/core/packet.hpp"
 #include "common/net/copy.hpp"
 #include "common/net/parse.hpp"
@@ -20,18 +20,18 @@ using softhca::core::verify_plain;
 
 constexpr size_t kPage = 4096;
 
-/// Of these headers and addresses, with `payload` bytes that the number makes different.
+/// A frame from that port; the number determines its `payload` bytes.
 Bytes frame_of(uint16_t src_port, uint8_t number, size_t payload = 32) {
     Spec spec;
     spec.src_port = src_port;
     spec.payload = Bytes(payload, number);
-    return frames::padded(frames::build(spec)); // as wires bring it
+    return frames::padded(frames::build(spec)); // as wires deliver it
 }
 
 class KnownFlows : public Testbed {
   protected:
     KnownFlows() : flow(steer_all(rq)) {}
-    /// Has the device know the flow.
+    /// Makes the device know the flow.
     void learn(uint16_t src_port) {
         post_buffer(rq);
         wire->incoming.push_back(frame_of(src_port, 0));
@@ -39,7 +39,7 @@ class KnownFlows : public Testbed {
         (void)expect_packet(rx_cq);
         rx_cq.release();
     }
-    /// So many frames of one flow, which their payloads tell apart.
+    /// That many frames of one flow, with different payloads.
     void arrive(uint8_t count) {
         for (uint8_t i = 0; i < count; i++)
             wire->incoming.push_back(frame_of(1, i));
@@ -236,7 +236,7 @@ TEST_F(KnownFlows, TagsAreStrippedFromEachPacket) {
     }
 }
 
-// The independent one is Frame::verify(), which knows all headers.
+// The independent reference is Frame::verify(), which knows all headers.
 TEST(VerifyPlain, SaysWhatTheGeneralWaySays) {
     std::mt19937 random(1);
     for (int i = 0; i < 20000; i++) {
@@ -249,7 +249,7 @@ TEST(VerifyPlain, SaysWhatTheGeneralWaySays) {
         Bytes frame = frames::padded(frames::build(spec));
         const auto bytes = static_cast<uint32_t>(frame.size());
         const net::Headers before = net::parse(frames::view(frame), bytes);
-        if (spec.proto == frames::kUdp && random() % 2) { // its length: also wrong, short and odd
+        if (spec.proto == frames::kUdp && random() % 2) { // its length: also wrong, short or odd
             frame[before.l4 + 4] = static_cast<uint8_t>(random() % 8 == 0);
             frame[before.l4 + 5] = static_cast<uint8_t>(random());
         }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Local loopback: who on a port hears what is sent there, and what leaves on the wire.
+// Local loopback: which queues of a port receive what is sent there, and what leaves on the wire.
 #include "tests/unit/softhca/testbed.hpp"
 
 namespace testbed {
@@ -12,7 +12,7 @@ constexpr Mac kBroadcast{0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
 constexpr Mac kStranger{0x02, 9, 9, 9, 9, 9};
 constexpr Number kSenders = 5, kOthers = 6; // transport domains
 
-/// An SQ of one domain, and an RQ that gets everything, of the same or of another.
+/// An SQ of one domain, and an RQ of the same or another domain that gets everything.
 class LoopbackTest : public Testbed {
   protected:
     explicit LoopbackTest(DeviceConfig config = default_config(), bool with_kernel = false)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A receive queue with large receive offload, of either kind, and what its completions have to say.
+// A receive queue of either kind with large receive offload, and what its completions must report.
 #pragma once
 
 #include "tests/unit/softhca/testbed.hpp"
@@ -15,7 +15,7 @@ constexpr size_t kMss = 1400;
 constexpr uint64_t kLong = 3'600'000'000'000; // no session lasts until then
 constexpr LroAttr kIpv4Lro{.ipv4 = true, .timeout_ns = kLong, .max_bytes = 65280};
 
-/// All packets to this TIR.
+/// A rule that steers all packets to this TIR.
 inline FlowAttr to(Number tir) {
     FlowAttr flow;
     flow.tirs = {tir};
@@ -33,7 +33,7 @@ inline RqOptions options_of(LroKind kind, FakeListener* listener) {
     return options;
 }
 
-/// What the owner of a completed session makes of it, as the drivers do.
+/// The packet after the queue's owner has completed its headers, as drivers do.
 inline Bytes with_completed_headers(Bytes frame, const mlx5::Cqe& cqe, size_t l3, int ip) {
     const size_t l4 = l3 + (ip == 4 ? 20 : 40);
     if (ip == 4) {
@@ -92,17 +92,17 @@ class Lro : public Testbed, public testing::WithParamInterface<LroKind> {
         }
     }
     void arrive(const Spec& spec) { wire->incoming.push_back(frames::build(spec)); }
-    /// Sessions go on, unlike in run().
+    /// Unlike in run(), sessions continue.
     void deliver() {
         while (!wire->incoming.empty())
             (void)device->poll();
     }
-    /// Whatever session there is ends.
+    /// Ends any session.
     void end() {
         arrive(udp);
         deliver();
     }
-    /// The next completion has so many segments.
+    /// The next completion is for that many segments.
     const mlx5::Cqe& expect_segments(uint32_t segments) {
         const mlx5::Cqe& cqe = expect_packet(rx_cq);
         rx_cq.release();
@@ -110,7 +110,7 @@ class Lro : public Testbed, public testing::WithParamInterface<LroKind> {
         EXPECT_EQ(cqe.srqn_uidx & 0xffffff, 0xa5u);
         return cqe;
     }
-    /// The next completion is of a packet that came alone.
+    /// The next completion is for a packet on its own.
     void expect_alone(const Spec& spec) {
         const mlx5::Cqe& cqe = expect_segments(0);
         EXPECT_EQ(in_memory(cqe), frames::build(spec));
@@ -120,7 +120,7 @@ class Lro : public Testbed, public testing::WithParamInterface<LroKind> {
         const size_t stride = strides() ? size_t{cqe.wqe_counter} : 0;
         return get(memory_at(wqe % kWqes * kWqeRoom + stride * 512), bytes_of(cqe));
     }
-    /// The next completion is of these segments, and its packet as if it had come as one.
+    /// The next completion is for these segments, and the packet looks as if it had come as one.
     void expect_coalesced(const std::vector<Spec>& specs, size_t l3 = 14) {
         const mlx5::Cqe& cqe = expect_segments(static_cast<uint32_t>(specs.size()));
         Spec whole = specs.front();
@@ -137,7 +137,7 @@ class Lro : public Testbed, public testing::WithParamInterface<LroKind> {
         EXPECT_EQ(cqe.hds_ip_ext, mlx5::kL2Ok | mlx5::kL3Ok | mlx5::kL4Ok);
         EXPECT_EQ(cqe.l4_l3_type >> 4 & 7, static_cast<uint8_t>(mlx5::CqeL4::tcp_ack_data));
     }
-    /// Two segments of a flow, the second of which `change` has made one that does not continue it.
+    /// Two segments of a flow; `change` makes the second one that does not continue the first.
     template <class Change> void expect_apart(Change&& change) {
         post(3);
         Spec second = segment(1);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Large receive offload: what ends a session, and what becomes of its segments when the queue does.
+// Large receive offload: what ends a session, and the fate of its segments when the queue ends.
 #include "tests/unit/softhca/lro.hpp"
 
 namespace testbed {
@@ -105,7 +105,7 @@ TEST_P(Lro, TheSizeLimitCountsTcp) {
     post(3);
     for (uint32_t i = 0; i < 6; i++)
         arrive(segment(i));
-    deliver(); // the last segment that fits ends a session
+    deliver(); // the last segment that fits ends the session
     expect_coalesced({segment(0), segment(1), segment(2)});
     expect_coalesced({segment(3), segment(4), segment(5)});
 }
@@ -223,13 +223,14 @@ TEST_P(Lro, AnInjectedErrorTakesTheSessionWithIt) {
     ASSERT_TRUE(device->inject_error(queue.number, CompletionError::local_protection));
     arrive(segment(1));
     deliver();
-    // The session was whole when the next WQE failed.
+    // The session was complete before the next WQE failed.
     expect_alone(segment(0));
     EXPECT_NE(rx_cq.poll_error(mlx5::CqeOpcode::resp_error), nullptr);
     EXPECT_EQ(device->counters().drop_rx_error, 1u);
 }
 
-/// A port that loses nothing waits for a WQE behind the session, which time ends.
+/// On a lossless port, a packet that finds no WQE after that of the session ends the session and
+/// waits.
 class LosslessLro : public Testbed {
   protected:
     static DeviceConfig lossless() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Large receive offload: what is coalesced, and what a session's completion tells.
+// Large receive offload: what is coalesced, and what a session's completion reports.
 #include "tests/unit/softhca/lro.hpp"
 
 namespace testbed {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Memory that the program takes away while the device works on it.
+// Memory that the program unmaps while the device works on it.
 #include "app/softhca/core/memory_guard.hpp"
 #include "tests/unit/softhca/collector.hpp"
 #include "tests/unit/softhca/fault_handler.hpp"
@@ -42,7 +42,7 @@ TEST(MemoryGuard, LeavesWorkOnMissingMemoryOnly) {
     EXPECT_EQ(inside, mine.pages.data() + 100);
     EXPECT_EQ(after, 10);
     was_nobodys = false;
-    std::thread([&] { // which it ends with: its guard stays behind
+    std::thread([&] { // leaves run_guarded() by a jump: its guard stays behind
         if (sigsetjmp(nobody, 1) == 0) (void)run_guarded(other, [&] { *byte = 1; });
     })
         .join();
@@ -64,7 +64,7 @@ TEST(MemoryGuard, LooksAfterItsWorkAndNothingLater) {
 
 class MissingMemory : public Testbed {
   protected:
-    static constexpr size_t kFar = 16 * kPage; ///< where `memory` has a page of its own
+    static constexpr size_t kFar = 16 * kPage; ///< a page of `memory` not used otherwise
     void post(std::initializer_list<size_t> packets, WqeOpcode opcode = WqeOpcode::send) {
         Wqe wqe(opcode);
         wqe.eth();
@@ -73,7 +73,7 @@ class MissingMemory : public Testbed {
         sq.post(wqe);
         sq.ring_doorbell();
     }
-    /// TCP goes to a WQE of a page at kFar, by LRO.
+    /// Receives TCP by LRO, into a WQE of one page at kFar.
     void receive_by_lro(uint64_t timeout_ns) {
         TirAttr attr;
         attr.rqn = rq.number;
@@ -83,7 +83,7 @@ class MissingMemory : public Testbed {
         (void)device->create_flow(flow).value();
         rq.post({{lkey, memory_at(kFar), kPage}});
     }
-    /// A packet comes, whose flow is known from there on.
+    /// A packet arrives; from here on, the device knows its flow.
     void learn() {
         post_buffer(rq);
         wire->incoming.push_back(frames::build({}));
@@ -252,8 +252,8 @@ TEST_F(MissingMemory, ASessionWithoutItsCqIsCounted) {
     EXPECT_EQ(device->counters().delivered, 0u);
 }
 
-/// Where its consumer may arm it is looked at, whether it has failed or not: once more, and never
-/// again.
+/// The device polls a CQ for arm requests even if the CQ has failed. Without the record, it tries
+/// once more and never again.
 TEST_F(MissingMemory, AFailedCqWithoutItsRecordHoldsNothingUp) {
     Pages ring{64 << 4}, record{kPage};
     CqAttr attr;
@@ -349,7 +349,7 @@ TEST_F(MissingMemory, ACqWithoutItsRingBreaksAndItsQueueWithIt) {
     EXPECT_EQ(wire->sent.size(), 2u) << "what was sent was sent";
 }
 
-/// Packets of a known flow, which get their CQEs when all are in their buffers.
+/// Packets of a known flow, which get their CQEs once all of them are in their buffers.
 class MissingCqe : public MissingMemory {
   protected:
     MissingCqe() {
@@ -392,7 +392,7 @@ TEST_F(MissingCqe, AlsoIfABufferIsMissedFirst) {
     expect_first_to_be_lost();
 }
 
-/// To say what went wrong, the device needs the CQ.
+/// The device needs the CQ to report what went wrong.
 TEST_F(MissingMemory, WhatIsWrongCannotBeSaidWhenTheCqIsGoneToo) {
     post({kFar});
     {
@@ -429,8 +429,8 @@ TEST_F(MissingMemory, DoorbellRecordsMayGoToo) {
     ASSERT_TRUE(device->destroy_sq(number));
 }
 
-/// As a program does that takes a QP apart: its queues go into error, in which they may be already,
-/// before they go. There is nothing to flush without a record.
+/// A program that destroys a QP first puts its queues into error, where they may already be.
+/// Without a record there is nothing to flush.
 TEST_F(MissingMemory, QueuesWithoutTheirRecordsHoldNothingUpInError) {
     const Pages records(kPage), ring(mlx5::kWqebb << 4), rq_ring(16 << 4);
     auto* const record = reinterpret_cast<mlx5::QueueDoorbell*>(records.data());

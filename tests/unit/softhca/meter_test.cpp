@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A meter's buckets: colors by RFC 2697, 2698 and 4115, worked out by hand.
+// A meter's buckets: colors by RFC 2697, 2698 and 4115, calculated by hand.
 #include "app/softhca/core/meter.hpp"
 #include "app/softhca/core/packet.hpp"
 #include "tests/unit/net/frames.hpp"
@@ -14,7 +14,7 @@ using frames::Spec;
 using namespace softhca::core;
 using enum Color;
 
-/// A frame of its own with a packet in it.
+/// A frame and the packet in it.
 class Frame {
   public:
     explicit Frame(Bytes bytes) : bytes_(std::move(bytes)), piece_{bytes_.data(), bytes_.size()} {}
@@ -27,7 +27,7 @@ class Frame {
     Packet packet_{{&piece_, 1}, static_cast<uint32_t>(bytes_.size())};
 };
 
-/// A token a nanosecond, times mantissa / 2^exponent; so many tokens, at most 510 and even.
+/// A bucket that gets rate / 2^exponent tokens per nanosecond and holds `size`, even, at most 510.
 BucketAttr bucket(uint8_t rate, uint32_t size, uint8_t exponent = 0) {
     return {rate, exponent, static_cast<uint8_t>(size / 2), 1};
 }
@@ -87,7 +87,7 @@ TEST_F(MeterTest, TwoRatesWithAPeak) {
 TEST_F(MeterTest, TwoRatesOfTheirOwn) {
     set({.overflow = true, .committed = bucket(1, 100), .excess = bucket(1, 200, 1)});
     EXPECT_EQ(run_many(4), (Colors{green, yellow, yellow, red}));
-    now += 200; // committed 100, and 100 too much; excess 100 of its own
+    now += 200; // committed 100, with an overflow of 100; excess 100 of its own
     EXPECT_EQ(run_many(4), (Colors{green, yellow, yellow, red}));
     set({.committed = bucket(1, 100), .excess = bucket(1, 200, 1)});
     EXPECT_EQ(run_many(4), (Colors{green, yellow, yellow, red}));
@@ -130,7 +130,7 @@ TEST_F(MeterTest, WhatAPacketCountsAs) {
         EXPECT_EQ(one.run(Frame(frame).packet(), green, 0), green);
         return 1000 - one.committed_tokens();
     };
-    // IPv4 and UDP headers around 4 bytes, in the shortest frame there is
+    // IPv4 and UDP headers and 4 bytes of payload, in the shortest possible frame
     const Bytes ipv4 = frames::padded(frames::build({.tags = {{0x8100, 5}}, .payload = Bytes(4)}));
     EXPECT_EQ(tokens(MeterMode::ip_bytes, ipv4), 20u + 8 + 4);
     EXPECT_EQ(tokens(MeterMode::l2_bytes, ipv4), 60u);
@@ -167,7 +167,7 @@ TEST_F(MeterTest, LongTimesAndLargeBuckets) {
     now = 0;
     set({.committed = {128, 0, 255, 31}});
     EXPECT_EQ(run(), green);
-    now += uint64_t{1} << 25; // so many that 64 bits do not hold them as fractions
+    now += uint64_t{1} << 25; // more than 64 bits can hold in units of 2^-32
     EXPECT_EQ(run(red), red);
     EXPECT_EQ(meter.committed_tokens(), Meter::kMaxTokens);
 }

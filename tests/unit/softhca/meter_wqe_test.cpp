@@ -10,7 +10,7 @@ namespace {
 
 using namespace testbed;
 
-/// What a driver writes for meter 0 or 1 of a pair: flags, both buckets, tokens and time.
+/// What a driver's write to meter 0 or 1 of a pair covers: flags, both buckets, tokens and time.
 constexpr uint64_t kFirstMeter = 0x80ffffffull << 32, kSecondMeter = 0x80ffffff;
 
 class MeterWqeTest : public MetersTest {
@@ -25,7 +25,7 @@ class MeterWqeTest : public MetersTest {
         aso.data_mask = mask;
         return aso;
     }
-    /// Where the pair goes that was there.
+    /// Makes the WQE return the previous contents of the pair.
     mlx5::WqeAsoCtrlSeg reading(mlx5::WqeAsoCtrlSeg aso = {}) {
         const auto to = reinterpret_cast<uint64_t>(memory_at(0));
         aso.va_high = static_cast<uint32_t>(to >> 32);

@@ -8,7 +8,7 @@
 
 namespace testbed {
 
-/// Holds so many packets, and never gets more.
+/// Tokens for that many packets, and never any more.
 inline MeterAttr packets_only(uint8_t committed, uint8_t excess = 0) {
     return {.valid = true,
             .mode = MeterMode::packets,
@@ -28,7 +28,7 @@ class MetersTest : public Testbed {
         groups[made] = *device->create_flow_group(made, {});
         return made;
     }
-    /// A table whose entries drop packets by the color in this register, and count them.
+    /// A table whose entries drop packets and count them by the color in this register.
     Number colors_table(uint8_t level, uint8_t reg_c) {
         const Number made = *device->create_flow_table({.level = level, .log_size = 3});
         FlowKey mask;
@@ -44,7 +44,7 @@ class MetersTest : public Testbed {
         }
         return made;
     }
-    /// Red, yellow, green.
+    /// Packets counted as red, yellow, green.
     std::array<uint64_t, 3> counts() {
         std::array<uint64_t, 3> packets;
         for (size_t i = 0; i < packets.size(); i++)
@@ -60,7 +60,7 @@ class MetersTest : public Testbed {
     Number pairs(const MeterAttr& first, const MeterAttr& second = {}, uint32_t count = 1) {
         return *device->create_meters({.pd = pd, .pairs = count, .meters = {first, second}});
     }
-    /// What is sent is metered by the pair that is returned, and leaves.
+    /// Sent packets are metered by the returned pair, and leave.
     Number meter_sent(const MeterAttr& attr) {
         const Number first = table(0, true), meters = pairs(attr);
         EXPECT_TRUE(device->set_flow_table_root(first, FlowRoot::transmit));

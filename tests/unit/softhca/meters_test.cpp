@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Meters as objects, and entries that color packets by them.
+// Meters as objects, and entries that color packets with them.
 #include "tests/unit/softhca/collector.hpp"
 #include "tests/unit/softhca/meters.hpp"
 #include "tests/unit/softhca/refusal.hpp"
@@ -104,7 +104,7 @@ TEST_F(MetersTest, WhatIsReceivedAsItIsSentIsMeteredTwice) {
     ASSERT_TRUE(lead(root, {{.pair = meters, .reg_c = 2}}, colors_table(1, 2)));
     const Bytes frame = frames::build({.dst = {0x01, 0x00, 0x5e, 0, 0, 1}});
     post_packet(frame);
-    wire->room = 0; // that it waits for after its loopback
+    wire->room = 0; // it waits for the wire after its loopback
     run();
     EXPECT_EQ(counts(), (Counts{0, 0, 1}));
     wire->room = 1;
@@ -113,7 +113,7 @@ TEST_F(MetersTest, WhatIsReceivedAsItIsSentIsMeteredTwice) {
     EXPECT_EQ((*device->query_meters(meters))[0].committed_tokens(), 128u);
 }
 
-/// Two copies leave of green packets, of others one: the color stays the same while some wait.
+/// Green packets leave twice, others once: a packet keeps its color while a copy of it waits.
 TEST_F(MetersTest, WhatHasLeftInPartKeepsItsColor) {
     const Number first = table(0, true), colors = table(1, true), copied = table(5, true),
                  rest = table(6, true);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Indirect keys: what is made of other keys. Keys that stand for no memory.
+// Indirect keys, which consist of parts of other keys, and keys without memory.
 #include "app/softhca/core/mkey.hpp"
 #include "tests/unit/softhca/testbed.hpp"
 
@@ -26,7 +26,7 @@ class IndirectKeys : public testing::Test {
         attr.parts = std::move(parts);
         return insert(std::move(attr));
     }
-    /// Offsets and sizes of the pieces; nothing and "no" when it is refused.
+    /// Offsets and sizes of the pieces, then "no" if the key is refused.
     std::string pieces(uint32_t key, uint64_t address, uint32_t bytes, Number pd = 1) {
         std::string text;
         const bool done = table.translate(
@@ -59,9 +59,9 @@ TEST_F(IndirectKeys, EmptyPartsAreNone) {
     EXPECT_EQ(pieces(key, 2, 1), "10+1 ");
 }
 
-/// Whoever uses such a key has the device look for each of its parts in a key of many parts. The
-/// last one of many takes about as long as the first one: no load on the machine can do away with
-/// the fastest of several runs, and one after the other takes thousands of times as long.
+/// Each part of the outer key makes the device search the inner one, which has many parts. The last
+/// part takes about as long to find as the first: no load on the machine slows down the fastest of
+/// several runs, but a linear search would take thousands of times as long.
 TEST_F(IndirectKeys, ManyPartsAreFoundAtOnce) {
     constexpr uint32_t kParts = (1u << Limits::kLogMaxKeyParts) - 1, kUses = 1000;
     const uint32_t inner = insert(std::vector<KeyPart>(kParts, {plain, 3, 1}), kParts);
@@ -103,7 +103,7 @@ TEST_F(IndirectKeys, AWindowLeadsToWhatTranslationLeadsTo) {
         EXPECT_EQ(window.find(key, at, 1) != nullptr, pieces(key, at, 1) != "no") << at;
         EXPECT_EQ(window.find(key + 1, at, 1), nullptr);
     }
-    // As far as the memory lies together, to both sides.
+    // A window extends to both sides as far as the memory is contiguous.
     const KeyWindow middle = table.window(key, 1, Access::read, kIova + 1500);
     EXPECT_NE(middle.find(key, kIova + 924, 1024), nullptr);
     EXPECT_EQ(middle.find(key, kIova + 923, 2), nullptr);
@@ -140,7 +140,7 @@ TEST_F(IndirectKeys, KeysOfKeysEndSomewhere) {
         key = insert({{key, 1, kBytes - depth}}, kBytes - depth);
     EXPECT_EQ(pieces(key, 0, 8), "4+8 ");
     EXPECT_EQ(pieces(insert({{key, 1, 16}}, 16), 0, 8), "no") << "too deep";
-    // Indices follow each other, so this is a key of itself.
+    // Indices are consecutive, so this key is a part of itself.
     const uint32_t own = insert({{insert({{plain, 0, 1}}, 1) + 0x100, 0, 10}}, 10);
     EXPECT_EQ(pieces(own, 0, 10), "no");
 }
@@ -178,7 +178,7 @@ TEST_F(IndirectKeys, APartMayBeAHole) {
     EXPECT_EQ(pieces(key, 9, 2), "no");
 }
 
-/// Those which the PRM's QUERY_SPECIAL_CONTEXTS tells of, and MLX5_INVALID_LKEY.
+/// Those that the PRM's QUERY_SPECIAL_CONTEXTS reports, and MLX5_INVALID_LKEY.
 TEST_F(IndirectKeys, NobodyGetsAKeyThatStandsForNothing) {
     for (const uint32_t special : {kDumpFillKey, kNullKey, 0x100u}) {
         MkeyTable keys;
@@ -188,7 +188,7 @@ TEST_F(IndirectKeys, NobodyGetsAKeyThatStandsForNothing) {
     }
 }
 
-/// What applications have of ibv_alloc_null_mr().
+/// What applications get from ibv_alloc_null_mr().
 class KeyOfNothing : public testbed::Testbed {
   protected:
     static constexpr const void* kAnywhere = nullptr;

@@ -110,7 +110,7 @@ TEST_F(Objects, CqAttributes) {
     attr.cqe_size = 96;
     EXPECT_EQ(refusal(device->create_cq(attr)), Status::bad_parameter);
     attr = cq_attr();
-    attr.log_entries = 11; // 128 KiB, the ring has 64
+    attr.log_entries = 11; // 128 KiB, but the ring has 64
     EXPECT_EQ(refusal(device->create_cq(attr)), Status::bad_parameter);
     attr = cq_attr();
     attr.doorbell = {};
@@ -190,13 +190,13 @@ TEST_F(Objects, FlowAttributes) {
     EXPECT_EQ(refusal(device->create_flow(flow)), Status::bad_parameter);
     flow.tag = 0xffffff;
     EXPECT_TRUE(device->create_flow(flow));
-    // Bits outside the mask are no part of a rule: this one equals the first but for its tag.
+    // Bits outside the mask are not part of a rule: this one equals the first except for its tag.
     flow.value.outer.dst_port = 99;
     flow.tag = 1;
     EXPECT_EQ(refusal(device->create_flow(flow)), Status::exists);
 }
 
-/// Fronts announce these limits, and pass on what the device says to one object more.
+/// Fronts announce these limits, and pass on the device's status when one more object is created.
 TEST_F(Objects, ThereAreAsManyAsTheLimitsSay) {
     const auto fill = [](const auto& create) {
         for (size_t made = 0;; made++)
@@ -252,7 +252,7 @@ TEST_F(Objects, Mkeys) {
     attr.pd = 0xfffff0;
     EXPECT_EQ(refusal(device->create_mkey(attr)), Status::bad_resource);
     attr.pd = pd;
-    // Destroyed keys do not come back soon, and MLX5_INVALID_LKEY never is one.
+    // Destroyed keys are not reused soon, and no key is ever MLX5_INVALID_LKEY.
     std::set<uint32_t> seen{lkey};
     for (int i = 0; i < 200000; i++) {
         const uint32_t key = device->create_mkey(attr).value();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a client of the control socket gets of packets, and that nobody waits for it.
+// What a client of the control socket gets about packets. The device never waits for it.
 #include "app/softhca/control/observation.hpp"
 #include "tests/unit/softhca/testbed.hpp"
 

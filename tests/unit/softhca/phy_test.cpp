@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The plug of a cable, by the speed that it is for. Offsets: SFF-8472 and SFF-8636.
+// The memory of a cable's plug for each speed. Offsets: SFF-8472 and SFF-8636.
 #include "app/softhca/core/phy.hpp"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Who gets a packet: sniffers, bypass rules, the kernel netdev, leftovers; and pause.
+// Where packets go: sniffers, bypass rules, the kernel netdev, leftovers; and pause.
 #include "tests/unit/softhca/refusal.hpp"
 #include "tests/unit/softhca/testbed.hpp"
 
@@ -24,7 +24,7 @@ class Pipeline : public Testbed {
         : Testbed(std::move(config), with_kernel) {
         post_buffers(rq, 50);
     }
-    /// Lets a frame to this MAC arrive; how many RQ copies came of it?
+    /// A frame to this MAC arrives. Returns how many copies RQs have got.
     size_t arrive(const Mac& mac) {
         wire->incoming.push_back(frame_to(mac));
         const uint64_t before = device->counters().delivered;
@@ -160,7 +160,7 @@ TEST_F(Pipeline, RulesThatPassOnGetCopies) {
     FlowAttr behind;
     behind.tirs = attr.tirs;
     behind.priority = 2;
-    behind.mask.outer.dst_mac = kBroadcast; // a younger mask of the same priority is passed over
+    behind.mask.outer.dst_mac = kBroadcast; // a newer mask of the same priority is not reached
     behind.value.outer.dst_mac = frames::kOurMac;
     const auto passed_over = device->create_flow(behind);
     EXPECT_EQ(arrive(frames::kOurMac), 1u);
@@ -362,7 +362,7 @@ DeviceConfig pausing() {
 class Pause : public Pipeline {
   protected:
     Pause() : Pipeline(pausing(), false), queue(*device, pd, rx_cq.number) { steer_all(queue); }
-    /// Of frames that their numbers tell apart.
+    /// `frame` returns a different frame for each number.
     void expect_bounded(const std::function<Bytes(uint8_t number)>& frame);
     TestRq queue;
 };
@@ -384,7 +384,7 @@ void Pause::expect_bounded(const std::function<Bytes(uint8_t number)>& frame) {
     run();
     EXPECT_EQ(packet_of(expect_packet(rx_cq)), frame(9));
     EXPECT_EQ(wire->incoming.size(), 1u) << "it holds again";
-    // Last: flows that are known would be forgotten.
+    // At the end, as this makes the device forget known flows.
     EXPECT_EQ(device->counters().drop_out_of_buffer, 3u)
         << "after one timeout the queue no longer holds";
 }
@@ -529,7 +529,7 @@ TEST_F(DelayDrop, APacketOfAKnownFlowEndsTheWait) {
     arrive_known(); // waits for a buffer
     std::this_thread::sleep_for(kWait);
     post_buffer(holding);
-    arrive_known(); // the one before is received, this one waits anew
+    arrive_known(); // the previous one is received, this one waits anew
     std::this_thread::sleep_for(kWait);
     run();
     EXPECT_EQ(device->counters().delivered, 2u);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// ICM, and the RC QP that is connected to itself, by which programs write and read it.
+// ICM, and the RC QP, connected to itself, with which programs write and read it.
 #include "app/softhca/core/icm.hpp"
 #include "tests/unit/softhca/refusal.hpp"
 #include "tests/unit/softhca/testbed.hpp"
@@ -27,7 +27,7 @@ class RcTest : public Testbed {
                                   .rc = true});
         EXPECT_TRUE(device->modify_sq(qpn, QueueState::ready));
     }
-    /// For the device's memory, which may be read.
+    /// For the device's memory, with the right to read it.
     uint32_t key(bool may_be_written) {
         MkeyAttr attr;
         attr.pd = pd;
@@ -41,7 +41,7 @@ class RcTest : public Testbed {
         uint32_t rkey;
         uint64_t address;
     };
-    /// With data that follows, inline or in memory.
+    /// The caller adds the data, inline or in memory.
     static Wqe rdma(WqeOpcode opcode, Remote to) {
         Wqe wqe(opcode);
         ::mlx5::WqeRaddrSeg segment{};

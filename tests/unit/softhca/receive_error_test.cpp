@@ -101,7 +101,7 @@ TEST_F(ReceiveError, TheRestIsFlushedAndTheQueueRecovers) {
         expect_error(i, CqeSyndrome::flushed, ReceiveFault::none);
     EXPECT_EQ(rx_cq.poll(), nullptr);
     EXPECT_EQ(device->counters().drop_queue_not_ready, 1u);
-    post_buffer(rq); // posted into the error
+    post_buffer(rq); // posted while in error
     run();
     expect_error(4, CqeSyndrome::flushed, ReceiveFault::none);
     EXPECT_EQ(device->rq_counters(rq.number)->error_cqes, 5u);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Placement in receive queues and what the CQEs say about the packets.
+// Placement in receive queues, and what the CQEs report about the packets.
 #include "common/net/checksum.hpp"
 #include "tests/unit/softhca/testbed.hpp"
 
@@ -198,7 +198,7 @@ TEST_F(Receive, TheFcsIsThatOfTheWireAlsoWhenTheVlanTagIsStripped) {
     wire->incoming.push_back(frame);
     run();
     const mlx5::Cqe& cqe = expect_packet(rx_cq);
-    ASSERT_EQ(cqe.byte_count, frame.size()); // four bytes less, four more
+    ASSERT_EQ(cqe.byte_count, frame.size()); // four bytes less for the tag, four more for the FCS
     const Bytes got = packet_of(cqe);
     const uint32_t fcs = net::crc32(0, frame.data(), frame.size());
     for (size_t i = 0; i < 4; i++)
@@ -385,7 +385,7 @@ TEST_F(Rss, TableChangesUnderTraffic) {
     EXPECT_EQ(packets(3), before + 10);
 }
 
-/// As Linux describes what this bit does (ethtool's symmetric-or-xor).
+/// As Linux describes the effect of this bit (ethtool's symmetric-or-xor).
 TEST_F(Rss, SymmetricHashesAreOfOrAndXor) {
     TirAttr tir;
     tir.rqt = rqt;
@@ -400,7 +400,7 @@ TEST_F(Rss, SymmetricHashesAreOfOrAndXor) {
     back.src_ip = there.dst_ip = {161, 142, 100, 80};
     back.src_port = there.dst_port = 1766;
     back.dst_port = there.src_port = 2794;
-    // Without the bit, a packet with these in place of its addresses and ports hashes alike.
+    // Without the bit, a packet with these addresses and ports has the same hash.
     Spec combined;
     combined.src_ip = {66 | 161, 9 | 142, 149 | 100, 187 | 80};
     combined.dst_ip = {66 ^ 161, 9 ^ 142, 149 ^ 100, 187 ^ 80};
@@ -419,7 +419,7 @@ TEST_F(Rss, SymmetricHashesAreOfOrAndXor) {
     }
 }
 
-/// Headers behind IP, and an Ethernet frame or its IP packet after them.
+/// Headers after IP, followed by an Ethernet frame or its IP packet.
 Bytes carried(Spec outer, Bytes headers, const Bytes& frame, bool with_l2) {
     headers.insert(headers.end(), frame.begin() + (with_l2 ? 0 : 14), frame.end());
     outer.payload = std::move(headers);
@@ -465,7 +465,7 @@ TEST_F(Rss, InnerHeadersOfATunnel) {
         const mlx5::Cqe& bad = receive(carried(outer, headers, wrong, with_l2));
         EXPECT_EQ(bad.hds_ip_ext & (mlx5::kL3Ok | mlx5::kL4Ok), mlx5::kL3Ok) << name;
     }
-    // What is for rules alone: labels without IP around them, VXLAN-GPE.
+    // Only rules see these: labels without an outer IP header, VXLAN-GPE.
     const Spec labels{.ip = 0, .ether_type = 0x8847}, gpe{.dst_port = 4790};
     const Bytes gpe_header = {0xc, 0, 0, 1, 0, 0, 5, 0};
     EXPECT_EQ(receive(carried(labels, {0, 0, 0x51, 64}, frame, false)).packet_info, 0);

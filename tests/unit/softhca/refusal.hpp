@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a call was refused for.
+// Why a call was refused.
 #pragma once
 
 #include "app/softhca/core/types.hpp"
@@ -8,8 +8,8 @@
 
 namespace testbed {
 
-/// Nothing: it succeeded. error() would then read memory that nobody has written, which in a row of
-/// refusals is still the one before.
+/// Nothing if it succeeded. error() would then read memory that was never written; in a series of
+/// refusals, that may still be the previous one.
 template <class T>
 std::optional<softhca::core::Status> refusal(const softhca::core::Outcome<T>& outcome) {
     if (outcome) return {};

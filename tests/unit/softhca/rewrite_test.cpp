@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What rules do to headers: each field set, added to and copied, tunnels and tags on and off. The
-// packets that come out are compared with ones built that way, checksums and all.
+// What rules do to headers: each field is set, added to and copied, tunnels and tags come and go.
+// The results are compared with packets built that way, including checksums.
 #include "tests/unit/softhca/refusal.hpp"
 #include "tests/unit/softhca/testbed.hpp"
 
@@ -56,7 +56,7 @@ class RewriteTest : public Testbed {
     Number reformat(ReformatKind kind, const Bytes& headers) {
         return device->create_reformat(kind, frames::view(headers)).value();
     }
-    /// The frame as a rule with these changes delivers it.
+    /// The frame as received, with a rule that makes these changes.
     Bytes received(const Bytes& frame, const RewriteAttr& rewrite) {
         const Number flow = rule(FlowDomain::bypass, rewrite);
         post_buffer(rq);
@@ -68,7 +68,7 @@ class RewriteTest : public Testbed {
         rx_cq.release();
         return packet_of(*cqe);
     }
-    /// The frame as it leaves.
+    /// The frame as it leaves, with such a rule.
     Bytes sent(const Bytes& frame, const RewriteAttr& rewrite) {
         const Number flow = rule(FlowDomain::egress, rewrite);
         send(frame);
@@ -207,7 +207,7 @@ TEST_F(RewriteTest, AWrongChecksumStaysWrong) {
     EXPECT_EQ(received(frames::build(none), rewrite), frames::build(changed));
 }
 
-/// Of UDP, 0 would say that there is none.
+/// In UDP, 0 would mean that there is none.
 TEST_F(RewriteTest, AChecksumThatComesToZeroIsAllOnes) {
     constexpr size_t kUdpChecksum = 40;
     Spec before, after;
@@ -258,7 +258,7 @@ TEST_F(RewriteTest, TunnelsComeOff) {
     const RewriteAttr to_l2{.reformat = reformat(ReformatKind::l3_tunnel_to_l2, l2)};
     const Bytes expected = l2 + without_front(frames::build(bare), 14);
     EXPECT_EQ(received(frames::build(gre), to_l2), expected);
-    // An L2 tunnel has an L3 packet in it, too.
+    // An L2 tunnel also contains an L3 packet.
     EXPECT_EQ(received(frames::vxlan(5, inner), to_l2), expected);
 }
 
@@ -266,7 +266,7 @@ TEST_F(RewriteTest, TunnelsGoOn) {
     const Bytes inner = frames::build(tcp());
     const Bytes tunnel = frames::vxlan(5, inner);
     Bytes headers(tunnel.begin(), tunnel.end() - static_cast<ptrdiff_t>(inner.size()));
-    frames::put16(headers, 16, 0); // lengths and checksum are the device's to fill in
+    frames::put16(headers, 16, 0); // the device fills in lengths and checksum
     frames::put16(headers, 24, 0);
     frames::put16(headers, 38, 0);
     EXPECT_EQ(sent(inner, {.reformat = reformat(ReformatKind::l2_to_l2_tunnel, headers)}), tunnel);

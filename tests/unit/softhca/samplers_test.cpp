@@ -22,7 +22,7 @@ class SamplersTest : public Testbed {
         copies = table(5);
         all = table(6);
     }
-    /// With one group, of everything.
+    /// With one group, which matches everything.
     Number table(uint8_t level, bool sends = false) {
         const Number made =
             *device->create_flow_table({.level = level, .log_size = 0, .sends = sends});
@@ -35,7 +35,7 @@ class SamplersTest : public Testbed {
     auto lead(Number from, Number sampler) {
         return device->set_flow_entry(from, 0, {.group = groups[from], .samplers = {sampler}});
     }
-    /// What comes to the table is counted and dropped.
+    /// Packets that reach the table are counted and dropped.
     Number count(Number in) {
         const Number counter = *device->create_flow_counters();
         EXPECT_TRUE(device->set_flow_entry(
@@ -98,8 +98,8 @@ TEST_F(SamplersTest, WhatIsSentIsSampledToo) {
     EXPECT_EQ(wire->sent[0], frame);
 }
 
-/// What waits for the wire is steered anew each time: always to the same tables, or one of two
-/// would be missing.
+/// A packet that waits for the wire is steered again each time. It must go to the same tables, or
+/// one of its two copies would be missing.
 TEST_F(SamplersTest, WhatWaitsForTheWireIsSampledOnce) {
     constexpr size_t kPackets = 64;
     const Number first = table(0, true), copied = table(5, true), rest = table(6, true);
@@ -124,7 +124,7 @@ TEST_F(SamplersTest, WhatWaitsForTheWireIsSampledOnce) {
     EXPECT_LT(wire->sent.size(), kPackets * 7 / 4);
 }
 
-/// A packet that has left by other ways than it began leaves nothing to the next one.
+/// A packet that ends on another path than it began on leaves no state to the next one.
 TEST_F(SamplersTest, RulesMayGoWhileAPacketWaitsForTheWire) {
     const Number first = table(0, true), copied = table(5, true), rest = table(6, true);
     ASSERT_TRUE(device->set_flow_table_root(first, FlowRoot::transmit));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a packet, a rule and any other object cost does not grow with the number of others. Measured
-// in CPU time of this thread, the best of several rounds, and compared with generous room: a linear
-// cost would be a hundred times larger, not a few times.
+// The cost of a packet, a rule or any other object does not grow with the number of others. It is
+// measured in CPU time of this thread, as the best of several rounds, and the limits are generous:
+// a linear cost would be a hundred times larger, not a few times.
 #include "app/softhca/core/send_schedule.hpp"
 #include "tests/unit/softhca/testbed.hpp"
 #include "tests/unit/softhca/virtq.hpp"
@@ -18,7 +18,7 @@ namespace {
 constexpr uint32_t kFew = 64, kMany = 16384;
 constexpr double kMostRatio = 8; // caches hold few rules better than many
 
-/// CPU time of this thread, in nanoseconds, that the work takes at best.
+/// The least CPU time of this thread, in nanoseconds, that the work takes.
 double best_time(int rounds, const std::function<void()>& work) {
     const auto now = [] {
         timespec time{};
@@ -39,12 +39,12 @@ class Scale : public Testbed {
     static constexpr size_t kFrames = 2000;
     uint32_t rules = 0;
 
-    /// What it costs among few, and among many.
+    /// Costs among few objects, and among many.
     static void expect_flat(double few, double many) {
         EXPECT_LT(many, kMostRatio * few);
         RecordProperty("ratio", std::to_string(many / few));
     }
-    /// `make(count)` adds objects; what `come_and_go` adds it takes away.
+    /// `make(count)` adds objects; `come_and_go` adds some and removes them again.
     static void expect_same_cost(uint32_t few, uint32_t many,
                                  const std::function<void(uint32_t)>& make,
                                  const std::function<void()>& come_and_go) {
@@ -57,7 +57,7 @@ class Scale : public Testbed {
         for (int i = 0; i < kPatience + 2; i++)
             device->poll();
     }
-    /// Of a thread that does not sleep in between.
+    /// Polls like a thread that does not sleep between rounds.
     std::function<void()> rounds = [this] {
         for (int i = 0; i < 1000; i++)
             device->poll(false);
@@ -66,7 +66,7 @@ class Scale : public Testbed {
         return {10, static_cast<uint8_t>(rule >> 16), static_cast<uint8_t>(rule >> 8),
                 static_cast<uint8_t>(rule)};
     }
-    /// Rules for IPv4 destination addresses 10.0.0.0 + n, up to `count` of them.
+    /// Adds rules for IPv4 destination addresses 10.0.0.0 + n until there are `count`.
     void make_rules(uint32_t count) {
         FlowAttr attr;
         attr.drop = true;
@@ -103,12 +103,12 @@ TEST_F(Scale, APacketCostsTheSameAmongManyRules) {
     expect_flat(few, many);
 }
 
-/// Counted, not timed: a packet asks one hash table for each mask, however many rules there are.
+/// Counted, not timed: a packet costs one hash table lookup per mask, however many rules there are.
 TEST_F(Scale, LookupsDependOnTheMasksOnly) {
     const auto cost = [this](const char* what) {
         return device->stats()["steering"][what].get<uint64_t>();
     };
-    // Rules of two more masks, which take nothing.
+    // Rules with two more masks, which match nothing.
     FlowAttr other;
     other.drop = true;
     other.mask.tunnel.vxlan_vni = other.value.tunnel.vxlan_vni = 0xffffff;
@@ -155,7 +155,7 @@ TEST_F(Scale, APacketCostsTheSameAmongManyQueues) {
     expect_flat(alone, among_many);
 }
 
-/// Of QPs that a program has made and does not use now.
+/// Those of QPs that a program has created but does not use now.
 TEST_F(Scale, ARoundCostsTheSameAmongManyIdleQueues) {
     const auto page = std::make_shared<Pages>(mlx5_rings::kUarBytes);
     const TestCq cq(*device, 4, &listener, true);
@@ -180,7 +180,8 @@ TEST_F(Scale, ARoundCostsTheSameAmongManyIdleQueues) {
         EXPECT_TRUE(device->destroy_sq(sq->number));
 }
 
-/// RC or not, of a UAR each, so that only their records can tell; and CQs that nobody arms.
+/// SQs, RC or not, without shared registers, so that only their records can tell; and CQs that
+/// nobody arms.
 TEST_F(Scale, ARoundCostsTheSameAmongWhatIsLookedAtInTurns) {
     std::deque<TestCq> cqs;
     std::vector<std::unique_ptr<TestSq>> sqs;
@@ -203,7 +204,7 @@ TEST_F(Scale, ARoundCostsTheSameAmongWhatIsLookedAtInTurns) {
         EXPECT_TRUE(device->destroy_sq(sq->number));
 }
 
-/// Of a driver that has many and sends by few. The memory of all is one ring, where nothing comes.
+/// Those of a driver that has many and uses few. All share one ring, to which nothing is posted.
 TEST_F(Scale, ARoundCostsTheSameAmongManyIdleVirtioQueues) {
     VirtqAttr attr = DriverRing(memory_at(0)).attr(true);
     attr.pd = pd;
@@ -221,7 +222,7 @@ TEST_F(Scale, ARoundCostsTheSameAmongManyIdleVirtioQueues) {
     expect_flat(few, best_time(10, rounds));
 }
 
-/// Which are told when their peers have packets.
+/// They are notified when their peers have packets.
 TEST_F(Scale, ARoundCostsTheSameAmongManyIdleHairpins) {
     constexpr HairpinSize kSize{.log_packets = 0, .log_bytes = 11};
     size_t pairs = 0;
@@ -293,7 +294,7 @@ TEST_F(Scale, RangesOfObjectsCostTheSameAmongManyRanges) {
     expect_same_cost(kFew, kMany, make, come_and_go);
 }
 
-/// Entries that match the same, as a rule and what takes over from it do, are no burden for others.
+/// Entries that match the same, such as a rule and its replacement, do not slow down others.
 TEST_F(Scale, AnEntryCostsTheSameAmongManyEntries) {
     const Number table = *device->create_flow_table({.level = 0, .log_size = 16});
     FlowKey mask;

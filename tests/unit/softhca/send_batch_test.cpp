@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Send requests of several packets: they leave as one batch where they can, and otherwise one by
-// one, as packets with requests of their own do.
+// Send requests with several packets: these leave as one batch where possible, and otherwise one by
+// one, like packets with separate requests.
 #include "tests/unit/softhca/testbed.hpp"
 
 #include <cstring>
@@ -11,7 +11,7 @@ namespace {
 
 using frames::Spec;
 
-/// Requests of several packets, which leave as one batch.
+/// Requests with several packets, which leave as one batch.
 class SendBatch : public Testbed {
   protected:
     void send(const std::vector<Bytes>& packets, uint8_t cs_flags = 0) {
@@ -53,7 +53,7 @@ TEST_F(SendBatch, PrioritiesOfTagsAreCounted) {
     };
     const Bytes plain = to(frames::kPeerMac), two = tagged(2 << 13 | 9), seven = tagged(7 << 13);
     send({two, plain, seven, seven});
-    Wqe in_pieces(mlx5::WqeOpcode::send); // a request of its own, whose tag is in the second piece
+    Wqe in_pieces(mlx5::WqeOpcode::send); // a separate request, with the tag in the second piece
     in_pieces.eth(0, Bytes(two.begin(), two.begin() + 12));
     in_pieces.data(lkey, put(0, Bytes(two.begin() + 12, two.end())),
                    static_cast<uint32_t>(two.size() - 12));
@@ -112,7 +112,7 @@ TEST_F(SendBatch, ARequestMayBecomeShorterWhileItIsSent) {
     run();
     ASSERT_EQ(wire->sent.size(), kFirst);
     const uint16_t after = sq.producer;
-    sq.producer = index; // over the same place
+    sq.producer = index; // overwrites the request
     sq.post(shorter);
     sq.producer = after;
     wire->room = SIZE_MAX;
@@ -122,7 +122,7 @@ TEST_F(SendBatch, ARequestMayBecomeShorterWhileItIsSent) {
     EXPECT_NE(tx_cq.poll(), nullptr);
 }
 
-/// Each byte of a key is another one's: pieces of a frame that are more than a wire takes.
+/// Each byte of the key is a separate part: the frame has more pieces than a wire takes.
 TEST_F(SendBatch, APacketInTooManyPiecesFails) {
     const std::vector<KeyPart> bytes(400, {lkey, reinterpret_cast<uint64_t>(memory_at(0)), 1});
     const uint32_t key =

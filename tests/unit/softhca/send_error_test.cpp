@@ -201,7 +201,7 @@ TEST_F(SendError, TheRestIsFlushedAndTheQueueRecovers) {
     const uint16_t bad =
         sq.post(Wqe(WqeOpcode::send, 0).eth().data(lkey + 0x100, memory_at(0), 64));
     const uint16_t third = sq.post(good(0));
-    sq.post(good(0x04)); // wants to hear of the first error only
+    sq.post(good(0x04)); // wants a CQE for the first error only
     const uint16_t fifth = sq.post(good());
     sq.ring_doorbell();
     run();
@@ -220,7 +220,7 @@ TEST_F(SendError, TheRestIsFlushedAndTheQueueRecovers) {
     EXPECT_EQ(tx_cq.poll(), nullptr);
     EXPECT_EQ(device->sq_counters(sq.number)->error_cqes, 3u);
 
-    const uint16_t late = sq.post(good()); // posted into the error: flushed as well
+    const uint16_t late = sq.post(good()); // posted while in error: flushed as well
     sq.ring_doorbell();
     run();
     const mlx5::ErrorCqe* const flushed = tx_cq.poll_error(mlx5::CqeOpcode::req_error);
@@ -273,7 +273,7 @@ TEST_F(SendError, CompletionQueueOverrun) {
     EXPECT_EQ(*device->query_sq(queue.number), QueueState::error);
     EXPECT_NE(small.poll(), nullptr);
     EXPECT_NE(small.poll(), nullptr);
-    EXPECT_EQ(small.poll(), nullptr); // the ones that were there are not overwritten
+    EXPECT_EQ(small.poll(), nullptr); // the earlier ones are not overwritten
 }
 
 TEST_F(SendError, NothingRunsInReset) {
@@ -285,7 +285,7 @@ TEST_F(SendError, NothingRunsInReset) {
     EXPECT_EQ(tx_cq.poll(), nullptr);
 }
 
-/// Requests of several packets, the first of which is good: all are looked at before it leaves.
+/// Requests with several packets, of which the first is valid: all are checked before it leaves.
 class SendErrorInABatch : public SendError {
   protected:
     Wqe with_a_good_packet() {

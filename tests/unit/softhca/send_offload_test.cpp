@@ -112,7 +112,7 @@ TEST_F(SendOffload, FragmentsAndTruncatedPacketsStayAlone) {
     EXPECT_EQ(send(lying, mlx5::kCsL4), lying);
 }
 
-/// Both have eight bytes between UDP and the frame inside.
+/// Both have eight bytes between UDP and the inner frame.
 const struct Tunnel {
     const char* name;
     uint16_t port;
@@ -206,7 +206,7 @@ class Tso : public SendOffload {
 TEST_F(Tso, Ipv4) {
     Spec spec;
     spec.tcp_flags = frames::kAck | frames::kPsh | frames::kFin | frames::kCwr;
-    spec.ip_id = 0xfffe; // runs over
+    spec.ip_id = 0xfffe; // wraps around
     spec.sequence = 0xffffff00;
     check(spec, 5000, 1448);
     check(spec, 4344, 1448);

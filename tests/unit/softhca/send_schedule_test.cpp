@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Which send queues a round looks at: idle ones that share registers are not looked at, and none
-// that is rung is missed.
+// Which send queues a round visits: idle ones that share registers are not visited, and none that
+// is rung is missed.
 #include "app/softhca/core/send_schedule.hpp"
 #include "tests/unit/softhca/testbed.hpp"
 
@@ -15,7 +15,7 @@ struct Uar {
     std::shared_ptr<Pages> page = std::make_shared<Pages>(mlx5_rings::kUarBytes);
     std::shared_ptr<SendRegisters> registers = mlx5_rings::send_registers(page->data(), page);
 
-    /// As drivers do: the first eight bytes of a WQE, to one buffer.
+    /// As drivers do: writes the first eight bytes of a WQE to one buffer.
     void ring(Number sqn, size_t buffer = 0) const {
         mlx5::WqeCtrlSeg ctrl{};
         ctrl.qpn_ds = sqn << 8 | 2;
@@ -32,7 +32,7 @@ class Schedule : public testing::Test {
   protected:
     static constexpr size_t kMany = 1000;
 
-    /// SQs that are ready, rung by the same registers.
+    /// Adds SQs in ready that are rung by the same registers.
     void make(size_t count, const std::shared_ptr<SendRegisters>& registers) {
         for (; count != 0; count--) {
             Sq& sq = sqs.emplace_back();
@@ -43,7 +43,7 @@ class Schedule : public testing::Test {
             schedule.start(sq);
         }
     }
-    /// One round, in which the SQs with something posted have it executed.
+    /// One round, which executes what is posted to the SQs that it visits.
     size_t round() {
         visited.clear();
         return schedule.round(looks, [&](Sq& sq) -> size_t {
@@ -60,7 +60,7 @@ class Schedule : public testing::Test {
         for (int i = 0; i < kPatience + 2; i++)
             round();
     }
-    /// As drivers do: the doorbell record, then the register.
+    /// As drivers do: writes the doorbell record, then the register.
     void post(Number number) {
         posted.insert(number);
         bells[number - 1].write(++posts);
@@ -82,7 +82,7 @@ class Schedule : public testing::Test {
     std::vector<Number> visited;
     std::set<Number> posted, executed;
     uint32_t posts = 0;
-    Number ring_behind = 0; ///< of this SQ the owner rings just after it was looked at
+    Number ring_behind = 0; ///< this SQ is rung just after its visit
 };
 
 TEST_F(Schedule, IdleQueuesAreNotVisited) {
@@ -163,13 +163,13 @@ TEST_F(Schedule, ARingForNobodyIsNoWorkForEver) {
     EXPECT_TRUE(visited.empty());
 }
 
-/// A queue goes while others are looked at after a ring: none of these is passed over.
+/// A queue is removed while others are checked after a ring: none of these is skipped.
 TEST_F(Schedule, QueuesThatGoLeaveNoneOut) {
     make(64, uar.registers);
     fall_asleep();
     for (int stop = 1; stop < 32; stop++) {
         posted = {64};
-        uar.ring(40); // written over the ring of the last one
+        uar.ring(40); // overwrites the ring of the last one
         round();
         schedule.stop(sq(static_cast<Number>(stop)));
         while (round() != 0) {
@@ -182,11 +182,11 @@ TEST_F(Schedule, QueuesThatGoLeaveNoneOut) {
     EXPECT_TRUE(visited.empty());
 }
 
-/// Likewise one that comes: between those that have had their turn and those that have not.
+/// Likewise if queues are added between those that have been checked and those that have not.
 TEST_F(Schedule, QueuesThatComeLeaveNoneOut) {
     constexpr size_t kSome = 64, kMore = 30;
     const auto ring_while_some_come = [&](size_t count) {
-        uar.ring(40); // and others, whose rings were written over
+        uar.ring(40); // and others, whose rings were overwritten
         round();
         make(count, uar.registers);
         while (round() != 0) {
@@ -195,7 +195,7 @@ TEST_F(Schedule, QueuesThatComeLeaveNoneOut) {
     make(kSome, uar.registers);
     fall_asleep();
     ring_while_some_come(kMore);
-    fall_asleep(); // it is the turn of the first of these
+    fall_asleep(); // now it is the turn of the first of these
     for (Number number = 1; number <= kSome + kMore; number++)
         posted.insert(number);
     ring_while_some_come(1);
@@ -206,7 +206,7 @@ TEST_F(Schedule, WhatIsPostedWhileAQueueFallsAsleepIsFound) {
     constexpr int kFirst = kPatience - 3, kLast = kPatience + 3;
     for (int at = kFirst; at < kLast; at++)
         for (const bool by_register : {true, false})
-            for (const Number number : {1u, 3u}) { // the first one that sleeps, and a later one
+            for (const Number number : {1u, 3u}) { // the first one to sleep, and a later one
                 make(SendRegisters::kCount + 4, by_register ? uar.registers : nullptr);
                 for (int i = 0; i < at; i++)
                     round();
@@ -223,7 +223,7 @@ TEST_F(Schedule, WhatIsPostedWhileAQueueFallsAsleepIsFound) {
             }
 }
 
-/// Of many registers, or of none: there is nothing to look at but each one's record.
+/// With registers that they do not share, or without any: only their records show new work.
 TEST_F(Schedule, RecordsAreLookedAtInTurns) {
     make(kMany, nullptr);
     fall_asleep();
@@ -258,7 +258,7 @@ TEST_F(Schedule, QueuesThatGoLeaveNoTurnOut) {
     for (Number stop = 1; stop < kSome; stop++) {
         make(kSome, nullptr);
         fall_asleep();
-        round(); // leaves the turn somewhere
+        round(); // moves the turn on
         schedule.stop(sq(stop));
         post(kSome);
         for (size_t i = 0; i < kSome / looks + 1; i++)
@@ -270,7 +270,7 @@ TEST_F(Schedule, QueuesThatGoLeaveNoTurnOut) {
     }
 }
 
-/// Those that become due without being rung.
+/// SQs that become due without being rung.
 TEST_F(Schedule, SomeNeverSleep) {
     std::set<Number> awake;
     make(16, uar.registers);
@@ -375,13 +375,13 @@ TEST_F(Sleepers, FlushWhenTheyAreRung) {
     EXPECT_EQ(cqe->syndrome, static_cast<uint8_t>(mlx5::CqeSyndrome::flushed));
 }
 
-/// It has not saved up for a burst meanwhile.
+/// An SQ does not save up for a burst while it sleeps.
 TEST_F(Sleepers, KeepTheirRate) {
     TestSq& queue = *sqs[7];
     constexpr uint32_t kMegabit = 1000;
     ASSERT_TRUE(device->pace_sq(queue.number, kMegabit));
     fall_asleep();
-    const timespec rest{0, 30'000'000}; // of 4 kB, of which a queue that idles keeps 0.5 ms
+    const timespec rest{0, 30'000'000}; // worth 4 kB; an idle queue keeps credit for 0.5 ms
     nanosleep(&rest, nullptr);
     const auto frames_of = [&](uint64_t bytes) { return bytes / frame.size(); };
     for (int i = 0; i < 15; i++)

@@ -189,7 +189,7 @@ TEST_F(Send, MemoryRegionInPages) {
                 {.pd = pd, .iova = 0x7000123, .length = 6 * 4096, .memory = region.paged_area()})
             .value();
     const Bytes frame = frames::pattern(1400);
-    std::memcpy(region.data() + 4000, frame.data(), frame.size()); // over a page's end
+    std::memcpy(region.data() + 4000, frame.data(), frame.size()); // across the end of a page
     sq.post(Wqe(WqeOpcode::send).eth().data(key, reinterpret_cast<void*>(0x7000123 + 4000), 1400));
     sq.ring_doorbell();
     run();
@@ -270,7 +270,7 @@ TEST_F(Send, BusyWireHoldsTheQueueAndLosesNothing) {
 }
 
 TEST_F(Send, ARoundHasItsLimitAlsoWithinARequest) {
-    constexpr size_t kEach = 50, kRound = 128; // packets of a request; of an SQ at a time
+    constexpr size_t kEach = 50, kRound = 128; // packets of a request; of an SQ per turn
     TestSq large(*device, pd, tx_cq.number, 6);
     Wqe wqe(WqeOpcode::enhanced_mpw);
     wqe.eth();
@@ -345,8 +345,8 @@ TEST_F(Send, ManyQueuesShareTheWire) {
     EXPECT_EQ(wire->sent.size(), 20u);
 }
 
-/// The device's thread may come late, on a machine with other work. What it could not send
-/// meanwhile it sends then, up to 20 ms of it.
+/// On a busy machine the device's thread may be late. It then sends what it could not send
+/// meanwhile, up to 20 ms of it.
 TEST_F(Send, PacingKeepsTheRateOfALateDevice) {
     using Clock = std::chrono::steady_clock;
     using Time = std::chrono::duration<double, std::milli>;
@@ -384,7 +384,7 @@ TEST_F(Send, PacingKeepsTheRate) {
     ASSERT_TRUE(device->pace_sq(sq.number, 10'000));
     for (size_t i = 0; i < 5; i++)
         post_frame(frames::pattern(1250), i * 2048);
-    // Five more in one WQE: it stops in the middle.
+    // Five more in one WQE, which stops in the middle.
     Wqe several(WqeOpcode::enhanced_mpw);
     several.eth();
     for (size_t i = 0; i < 5; i++)
@@ -395,7 +395,7 @@ TEST_F(Send, PacingKeepsTheRate) {
         run();
     const auto elapsed = Clock::now() - begin;
     ASSERT_EQ(wire->sent.size(), 10u);
-    // A millisecond each, the first at once, half of one as credit.
+    // A millisecond each; the first leaves at once, and there is half a millisecond of credit.
     EXPECT_GE(elapsed, std::chrono::microseconds(8500));
     for (const Bytes& frame : wire->sent)
         EXPECT_EQ(frame, frames::pattern(1250));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A device whose rules are entries in ICM, made by hand, whatever their format.
+// A device whose rules are hand-made entries in ICM, of any format.
 #pragma once
 
 #include "app/softhca/core/icm.hpp"
@@ -27,7 +27,7 @@ class SteBed : public Testbed {
         return config;
     }
     void receives() { EXPECT_TRUE(device->set_flow_table_root(table)); }
-    /// Sent packets begin with this entry.
+    /// The steering of sent packets begins with this entry.
     void sends(unsigned index) {
         const Number first =
             *device->create_flow_table({.sends = true, .icm_root = entry_at(index)});
@@ -54,7 +54,7 @@ class SteBed : public Testbed {
         wire->incoming.push_back(frame);
         run();
     }
-    /// One packet in, and what arrives of it.
+    /// Receives one packet, and returns it as delivered.
     Bytes passed(const Bytes& frame) {
         post_buffers(rq, 1);
         receive(frame);

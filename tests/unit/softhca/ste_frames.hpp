@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Frames for what entries see of them.
+// Frames for tests of what entries see.
 #pragma once
 
 #include "tests/unit/net/frames.hpp"
@@ -16,7 +16,7 @@ template <class Change> Bytes changed(Spec spec, Change change) {
     return frames::build(spec);
 }
 
-/// With the IPv4 header's protocol and checksum as they should be.
+/// An IPv4 packet with this protocol and a correct header checksum.
 inline Bytes ipv4_with(uint8_t protocol, const Bytes& payload) {
     Spec spec;
     spec.payload.clear();

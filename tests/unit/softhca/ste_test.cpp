@@ -16,14 +16,14 @@ constexpr uint8_t kL2Source = 0x1c, kIpv4Tuple = 0x20, kRegisters = 0x2f;
 constexpr uint8_t kSentL2Destination = 0x06, kSentIpv6Source = 0x0f;
 constexpr uint8_t kDontCare = kSentIpv6Source; ///< libmlx5's number for entries without a mask
 
-/// Of all bytes of a tag.
+/// The hash of all bytes of a tag.
 uint32_t hash_of(const Tag& tag) { return mlx5_rings::ste_format(0).hash({.hashed = 0xffff}, tag); }
 
 class SteTest : public SteBed {
   protected:
     SteTest() : SteBed(0) {}
 
-    /// Takes every packet; `hit` is an address, or a table of `entries`.
+    /// An entry that takes every packet; `hit` is an address, or a table of `entries`.
     static Ste ste(SteType type, uint64_t hit, uint32_t entries = 1) {
         Ste made{};
         made.type = static_cast<uint8_t>(static_cast<unsigned>(type) << 4);
@@ -41,7 +41,7 @@ class SteTest : public SteBed {
         made.miss_39_32 = static_cast<uint8_t>(address >> 32);
         made.miss_31_6 = static_cast<uint32_t>(address);
     }
-    /// It wants these bytes in the tag of a lookup.
+    /// Makes the entry require these bytes in the tag of a lookup.
     static void want(Ste& made, uint8_t lookup, size_t at, const Bytes& bytes) {
         made.lookup = lookup;
         std::memcpy(made.tag.data() + at, bytes.data(), bytes.size());
@@ -65,7 +65,7 @@ TEST_F(SteTest, AnEntryThatMatchesLeadsToItsTirWithATag) {
     EXPECT_EQ(device->counters().drop_rule, 1u) << "the miss address is that of drops";
 }
 
-/// Nobody tells the device of it: programs write entries by RDMA.
+/// The device is not notified: programs write entries by RDMA.
 TEST_F(SteTest, WhatIsWrittenIntoAnEntryCountsAtOnce) {
     receives();
     Ste made = ste(SteType::receive, to_tir(tir));
@@ -130,7 +130,7 @@ TEST_F(SteTest, TheHashOfTheMaskedTagPicksTheEntry) {
     }
 }
 
-// As libmlx5 would compute it (dr_ste_calc_hash_index), else programs and device disagree about
+// As libmlx5 computes it (dr_ste_calc_hash_index), else programs and device would disagree about
 // where entries are.
 TEST_F(SteTest, TheHashIsCrc32WithoutInversionsTurnedRound) {
     const Tag zero{};
@@ -181,7 +181,7 @@ TEST_F(SteTest, SamplersOfTheOtherDirectionAreNotReached) {
 
 TEST_F(SteTest, EditsOfAListAreMadeAndSeenByLaterEntries) {
     receives();
-    // Destination MAC in two parts, a TTL less, a gap, a register that the next entry wants.
+    // Destination MAC in two parts, TTL minus 1, a gap, a register that the next entry requires.
     const RawHeaderEdit list[] = {{2, 0x00, 16, 0, 0x02112233}, {2, 0x00, 0, 16, 0x4455},
                                   {3, 0x04, 8, 8, 0xff},        {0, 0, 0, 0, 0},
                                   {2, 0x0c, 32, 0, 0xcafe},     {1, 0x0c, 0, 32, 0x0c2000}};
@@ -276,7 +276,7 @@ TEST_F(SteTest, WhatIsNoEntryOrLeadsInCirclesDropsThePacket) {
     EXPECT_EQ(device->counters().delivered, 0u);
 }
 
-/// Each time costs the device a copy, which it keeps for later packets.
+/// Each change costs the device a copy, which it keeps for later packets.
 TEST_F(SteTest, APacketIsChangedSoOftenOnly) {
     constexpr uint64_t kMost = 1000;
     receives();
@@ -293,7 +293,7 @@ TEST_F(SteTest, APacketIsChangedSoOftenOnly) {
 }
 
 TEST_F(SteTest, EditsOfLongListsCountAsSteps) {
-    constexpr uint16_t kGaps = 512; // that change nothing, and are looked at all the same
+    constexpr uint16_t kGaps = 512; // which change nothing, but are read all the same
     receives();
     const Number counter = *device->create_flow_counters();
     Ste circle = ste(SteType::modify_packet, entry_at(0));

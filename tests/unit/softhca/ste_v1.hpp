@@ -17,7 +17,7 @@ using v1::MaskSte;
 using v1::MatchSte;
 using v1::SteType;
 
-/// Actions, one after the other, as bytes.
+/// A sequence of actions, as bytes.
 class Actions {
   public:
     Actions& word(uint32_t value) {
@@ -31,11 +31,11 @@ class Actions {
     Actions& list(uint8_t count, uint16_t at) {
         return id(ActionId::modify_list, uint32_t{count} << 16 | at);
     }
-    /// So many edits of the pattern there, with arguments from that one on.
+    /// `count` edits of the pattern at `at`, with arguments from `argument` on.
     Actions& pattern(uint8_t count, uint32_t at, Number argument) {
         return id(ActionId::accelerated_list, at).word(uint32_t{count} << 24 | argument);
     }
-    /// Of a field, bits first and so many after it.
+    /// Sets `length` bits of a field, from bit `first` on.
     Actions& set(uint8_t field, uint8_t first, uint8_t length, uint32_t value) {
         return modify(ActionId::set, field, first, length).word(value);
     }
@@ -73,8 +73,8 @@ class Actions {
     }
 };
 
-/// An L2 header in place of a tunnel's, as libmlx5 has the list: the header comes in words, last
-/// ones first, then two bytes too many go.
+/// Replaces a tunnel by an L2 header, with the same list as libmlx5: the header is inserted in
+/// words, the last ones first, then two surplus bytes are removed.
 inline Actions put_l2_for_tunnel(const Bytes& l2) {
     Bytes padded = {0, 0};
     padded.insert(padded.end(), l2.begin(), l2.end());
@@ -90,7 +90,7 @@ class SteV1Bed : public SteBed {
   protected:
     SteV1Bed() : SteBed(1) {}
 
-    /// Takes every packet; `hit` is an address, or a table of `entries`.
+    /// An entry that takes every packet; `hit` is an address, or a table of `entries`.
     static MaskSte mask_ste(uint64_t hit, const Actions& actions = {}, uint32_t entries = 1) {
         MaskSte made{};
         lead(made.head, hit, entries);
@@ -121,7 +121,7 @@ class SteV1Bed : public SteBed {
         head.counter_23_16 = static_cast<uint8_t>(counter >> 16);
         head.counter_15_0 = static_cast<uint16_t>(counter);
     }
-    /// It wants these bytes in the tag of a lookup.
+    /// Makes the entry require these bytes in the tag of a lookup.
     static void want(MaskSte& made, uint16_t lookup, size_t at, const Bytes& bytes) {
         made.head.format = static_cast<uint8_t>(lookup >> 8);
         made.head.definer = static_cast<uint8_t>(lookup);
@@ -132,7 +132,7 @@ class SteV1Bed : public SteBed {
         write(edits + mlx5_rings::kEditListUnit, actions.bytes.data(), actions.bytes.size());
     }
     static constexpr uint16_t kListAt = 1; ///< in units of 64 bytes
-    /// A frame with this entry alone; what arrives.
+    /// Receives a frame with this entry alone, and returns it as delivered.
     template <class Ste> Bytes passed_by(const Ste& entry, const Bytes& frame) {
         put_ste(0, entry);
         return passed(frame);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Software steering, format 1: what each layout of definers sees of a packet, and definers as
-// objects. Where fields stand is written down from mlx5_ifc.h once more, byte by byte.
+// Software steering, format 1: what each definer layout sees of a packet, and definers as objects.
+// The positions of fields are taken again from mlx5_ifc.h, byte by byte.
 #include "tests/unit/softhca/refusal.hpp"
 #include "tests/unit/softhca/ste_frames.hpp"
 #include "tests/unit/softhca/ste_v1.hpp"
@@ -69,12 +69,12 @@ std::vector<Defined> layouts() {
     };
 }
 
-/// What is sound. Of the eight bits: checksums of the inner and of the outer layer, then lengths.
+/// Integrity. The eight bits: checksums of the inner and of the outer layer, then lengths.
 std::vector<Defined> integrity() {
     constexpr size_t kIpLength = 17, kIpChecksum = 24, kUdpLength = 39;
     const Bytes v4 = frames::build(kV4), v6 = frames::build(kV6);
     const Bytes bad_sum = flipped(v4, kIpChecksum), bad_l4 = flipped(v4, v4.size() - 1);
-    // Longer than the frame; the checksum is right, or of UDP, is no matter.
+    // Longer than the frame. The IPv4 checksum is correct, that of UDP does not matter.
     Bytes bad_length = flipped(flipped(v4, kIpLength - 1, 2), kIpChecksum, 2);
     const Bytes bad_udp = flipped(v4, kUdpLength - 1, 2);
     const Bytes tcp = frames::build(tcp_spec()), no_l4 = ipv4_with(1, {8, 1, 0, 0, 1, 2, 3, 4});
@@ -161,11 +161,11 @@ std::vector<Defined> tunnel_layouts() {
 
 class SteV1Definers : public SteV1Bed, public testing::WithParamInterface<Defined> {
   protected:
-    /// Both that and an entry with it.
+    /// Creates such a definer, and returns an entry with it.
     MatchSte defined(uint16_t layout, size_t at, const Bytes& bytes) {
         Definer definer{.layout = layout};
         std::fill_n(definer.mask.begin() + static_cast<ptrdiff_t>(at), bytes.size(), kAll);
-        definer.mask = masked(definer.mask, fields_of(layout)); // beside it are others, or nothing
+        definer.mask = masked(definer.mask, fields_of(layout)); // bytes may have more than fields
         number = *device->create_definer(definer);
         MatchSte made = match_ste(to_tir(tir));
         made.head.definer = static_cast<uint8_t>(number);
@@ -222,7 +222,7 @@ TEST_P(SteV1Match, TheHashIsThatOfAllBytesUnderTheMask) {
     }
 }
 
-// As libmlx5 would compute it (dr_ste_calc_hash_index).
+// As libmlx5 computes it (dr_ste_calc_hash_index).
 TEST_P(SteV1Match, TheHashIsCrc32OfTheWholeTag) {
     const Next next{.lookup = v1::lookup_of(SteType::match, 0x20)};
     Tag tag{};
@@ -241,7 +241,7 @@ TEST_P(SteV1Match, ADumpHasTheDefiners) {
     EXPECT_EQ(definers[0]["mask"], "00ffff" + std::string(58, '0'));
 }
 
-/// What a layout has no field for, or one of which this device knows nothing.
+/// Bits without a field in the layout, or with a field that this device does not know.
 TEST_P(SteV1Match, WhatIsNotKnownOfPacketsCannotBeAskedFor) {
     const struct {
         uint16_t layout;
@@ -282,7 +282,7 @@ TEST_P(SteV1Match, Layout16SeesWhoSendsAndWithWhat) {
     const auto sqn = static_cast<uint8_t>(sq.number);
     MatchSte wanted = defined(16, 20, {1, 2, 3, 4, 0, 0, 0, 0, 0, 0, 0, sqn});
     lead(wanted.head, to_send());
-    wanted.tag[25] = std::byte{0x60}; // the types, which the mask has as well
+    wanted.tag[25] = std::byte{0x60}; // the types, which the mask covers as well
     put_ste(1, wanted);
     put_ste(0, mask_ste(entry_at(1), Actions().set(0x7c, 0, 32, 0x01020304))); // reg_a
     send(frames::build(kV4));
@@ -310,7 +310,7 @@ TEST_P(SteV1Match, DefinersComeAndGo) {
     while (device->create_definer({.layout = 0}))
         made++;
     EXPECT_EQ(made, Definers::kEnd - Definers::kFirst);
-    // One that is gone while entries name it drops their packets.
+    // Entries that name a destroyed definer drop their packets.
     receives();
     MatchSte left = match_ste(to_tir(tir));
     left.head.definer = static_cast<uint8_t>(second);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Software steering, format 1: what each lookup sees of a packet. Where fields stand is written
-// down from mlx5_ifc.h once more, byte by byte.
+// Software steering, format 1: what each lookup sees of a packet. The positions of fields are taken
+// again from mlx5_ifc.h, byte by byte.
 #include "tests/unit/softhca/ste_frames.hpp"
 #include "tests/unit/softhca/ste_v1.hpp"
 
@@ -12,7 +12,7 @@ using namespace testbed;
 using namespace softhca::core::ste;
 using frames::Spec;
 
-/// Bytes that a lookup sees of one packet, and another packet of which it sees others.
+/// Bytes that a lookup sees of one packet, and another packet for which they differ.
 struct Seen {
     const char* what;
     uint16_t lookup;
@@ -21,7 +21,7 @@ struct Seen {
     Bytes frame, other;
 };
 
-/// The outer and the inner lookup see the same of a packet and of what a tunnel carries.
+/// The outer lookup sees of a packet what the inner one sees of the same packet in a tunnel.
 std::vector<Seen> layers() {
     struct Pair {
         const char* what;

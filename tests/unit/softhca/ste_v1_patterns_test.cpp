@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Software steering, format 1: accelerated lists, of which a pattern says what is done and
-// arguments say with which values; and the WQEs that write arguments.
+// Software steering, format 1: accelerated lists, where a pattern says what is done and arguments
+// supply the values; and the WQEs that write arguments.
 #include "app/softhca/core/requests.hpp"
 #include "tests/unit/softhca/ste_v1.hpp"
 
@@ -48,7 +48,7 @@ class SteV1Patterns : public SteV1Bed {
         EXPECT_EQ(cqe->sop_drop_qpn, 0x2c000000u | rc.number);
         tx_cq.release();
     }
-    /// What libmlx5 makes of a list: the pattern without values, and the list as the argument.
+    /// Splits a list as libmlx5 does: the pattern has no values, the argument is the whole list.
     void put_pattern(const Actions& list, Number argument) {
         Bytes pattern = list.bytes;
         for (size_t at = 0; at < pattern.size(); at += kEditBytes)
@@ -96,7 +96,7 @@ class SteV1Patterns : public SteV1Bed {
     static constexpr uint32_t kPatternAt = 3; ///< in units of 64 bytes
     uint64_t patterns = 0;
     Number arguments = 0;
-    TestSq rc{*device, rc_of(pd), 2}; ///< of four WQEBBs, two of which a write takes
+    TestSq rc{*device, rc_of(pd), 2}; ///< of four WQEBBs; a write takes two
 };
 
 // ---------------------------------------------------------------- writing arguments
@@ -155,7 +155,7 @@ TEST_F(SteV1Patterns, ValuesComeFromTheArgument) {
     EXPECT_EQ(passed_by(edited(2, arguments + 2), frames::build(spec)), frames::build(changed));
 }
 
-/// Not what an argument was when the entry was written.
+/// Its value when the entry was written does not count.
 TEST_F(SteV1Patterns, AnArgumentMayBeWrittenAnew) {
     put_pattern(Actions().set(kTtlField, 8, 8, 9), arguments);
     put_ste(0, edited(1, arguments));
@@ -180,7 +180,7 @@ TEST_F(SteV1Patterns, LongListsHaveSeveralArguments) {
     EXPECT_EQ(passed_by(edited(9, arguments), frames::build(spec)), frames::build(changed));
 }
 
-/// As libmlx5 has it where a tunnel has no L2 header inside, by a match entry.
+/// As libmlx5 does if a tunnel has no inner L2 header, by a match entry.
 TEST_F(SteV1Patterns, HeadersComeAndGo) {
     const Bytes inner = frames::build(Spec{});
     Bytes expected = inner;

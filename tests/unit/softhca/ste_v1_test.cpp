@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Software steering: hand-made entries of format 1, what they do to packets.
+// Software steering: hand-made entries of format 1, and what they do to packets.
 #include "tests/unit/softhca/meters.hpp"
 #include "tests/unit/softhca/ste_v1.hpp"
 
@@ -51,7 +51,7 @@ TEST_F(SteV1Test, TheHashOfTheMaskedTagPicksTheEntry) {
     }
 }
 
-/// Here that of the registers, as the entry before has left them.
+/// Here that of the registers, which the previous entry has set.
 TEST_F(SteV1Test, OfLookupsByWordsTheNumberIsAnotherOne) {
     receives();
     constexpr unsigned kFirst = 64, kEntries = 64;
@@ -162,7 +162,7 @@ TEST_F(SteV1Test, EachFieldIsWhereTheFormatHasIt) {
 
 TEST_F(SteV1Test, RegistersThatAnEntrySetsAreSeenByLaterOnes) {
     receives();
-    // In the order in which the lookup of registers 0 to 3 has them.
+    // In the order of the lookup of registers 0 to 3.
     const uint8_t fields[] = {kReg0, kReg1, 0x8e, 0x8f};
     Actions list;
     for (const uint8_t field : fields)
@@ -253,7 +253,7 @@ TEST_F(SteV1Test, WhatIsSentGetsATunnel) {
     ASSERT_EQ(wire->sent.size(), 1u);
     EXPECT_EQ(wire->sent[0], frames::vxlan(1, frame));
 
-    // In place of the frame's L2 header, by a match entry, which has room for both actions.
+    // Replaces the frame's L2 header, by a match entry, which has room for both actions.
     put_ste(8, match_ste(to_send(), Actions()
                                         .remove_to(HeaderAnchor::start, HeaderAnchor::l3)
                                         .encap(number(ReformatKind::l2_to_l3_tunnel))));
@@ -298,7 +298,7 @@ TEST_F(SteV1Test, AMeterSeesThePacketAsActionsBeforeItHaveLeftIt) {
     Spec tagged;
     tagged.tags = {{0x8100, 5}};
     const Bytes plain = frames::build(Spec{}), frame = frames::build(tagged);
-    // Has tokens for the frame without its tag, not for all of it.
+    // Has tokens for the frame without its tag, but not for the whole frame.
     const MeterAttr bytes{.valid = true,
                           .mode = MeterMode::l2_bytes,
                           .committed = {.size_mantissa = static_cast<uint8_t>(plain.size())}};
@@ -357,7 +357,7 @@ TEST_F(SteV1Test, WhatIsNoEntryDropsThePacket) {
         MaskSte made = mask_ste(to_tir(tir));
         made.head.format = static_cast<uint8_t>(lookup >> 8);
         made.head.definer = static_cast<uint8_t>(lookup);
-        miss(made.head, to_tir(tir)); // which is not the same
+        miss(made.head, to_tir(tir)); // a miss would be delivered
         drop(made, "no such lookup");
     }
     MatchSte match = match_ste(to_tir(tir));
@@ -365,13 +365,13 @@ TEST_F(SteV1Test, WhatIsNoEntryDropsThePacket) {
     miss(match.head, to_tir(tir));
     drop(match, "no such definer");
     const Actions bad[] = {
-        Actions().word(0x01000000),                              // an id that is none
+        Actions().word(0x01000000),                              // no such id
         Actions().word(0xff000000),                              //
         Actions().nothing().word(0x06000000),                    // cut off
         Actions().nothing().word(0x0e000000),                    // likewise
         Actions().id(ActionId::aso, 1).word(0x01000000),         // no meter
-        Actions().id(ActionId::remove_to_header, 0x000500),      // to a header that is none
-        Actions().id(ActionId::remove_by_size, 0x3f0001),        // from one
+        Actions().id(ActionId::remove_to_header, 0x000500),      // to no such header
+        Actions().id(ActionId::remove_by_size, 0x3f0001),        // from no such header
         Actions().id(ActionId::insert_inline, 0x3f0000).word(0), //
     };
     for (const Actions& actions : bad)
@@ -390,12 +390,12 @@ TEST_F(SteV1Test, WhatAnEntryCannotDoLosesThePacket) {
         long_list.insert(HeaderAnchor::start, 0, 0);
     write(edits + 2048, long_list.bytes.data(), long_list.bytes.size());
     const Actions bad[] = {
-        Actions().list(1, kListAt),                            // a list cannot do that
-        Actions().list(255, 2048 / mlx5_rings::kEditListUnit), // it makes the frame too long
-        Actions().word(0x06000020).word(0), // a field from before its first bit on
+        Actions().list(1, kListAt),                            // a list must not do that
+        Actions().list(255, 2048 / mlx5_rings::kEditListUnit), // makes the frame too long
+        Actions().word(0x06000020).word(0),                    // before the first bit of a field
         Actions().meter(12345, 0, 1, Color::green),
         Actions().encap(12345),
-        Actions().remove(HeaderAnchor::start, 0, 0x3f), // more than there is
+        Actions().remove(HeaderAnchor::start, 0, 0x3f), // more than the frame has
         Actions().remove(HeaderAnchor::start, 0x7f, 1),
         Actions().remove_to(HeaderAnchor::l3, HeaderAnchor::start),
         Actions().remove_to(HeaderAnchor::first_vlan, HeaderAnchor::l3),
@@ -411,8 +411,8 @@ TEST_F(SteV1Test, WhatAnEntryCannotDoLosesThePacket) {
     EXPECT_EQ(device->counters().delivered, 0u);
 }
 
-/// Entries, actions and lists that look like some, with all else by chance: whatever becomes of the
-/// packet, the device goes on.
+/// Entries, actions and lists with valid types but random contents: whatever happens to the packet,
+/// the device goes on.
 TEST_F(SteV1Test, RandomEntriesDoNoHarm) {
     receives();
     constexpr unsigned kEntries = 16, kRounds = 3000, kListBytes = 2048;
@@ -435,7 +435,7 @@ TEST_F(SteV1Test, RandomEntriesDoNoHarm) {
         random_bytes(list);
         for (size_t at = 0; at < list.size(); at += 8) {
             list[at] = random_id();
-            list[at + 1] &= 0x1f; // anchors, more often than not
+            list[at + 1] &= 0x1f; // valid anchors, more often than not
         }
         write(edits, list.data(), list.size());
         write(patterns, list.data(), list.size());
@@ -463,7 +463,7 @@ TEST_F(SteV1Test, RandomEntriesDoNoHarm) {
         }
         receive(frame);
     }
-    // Each was lost for a reason, if only that nobody has buffers.
+    // Each was dropped for a counted reason, if only for lack of a buffer.
     const auto counters = device->counters();
     EXPECT_EQ(counters.drop_out_of_buffer + counters.drop_rule + counters.drop_rewrite +
                   counters.drop_oversize,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Rules: each field matches and misses by one bit, priorities, thousands of rules.
+// Rules: each field matches, and misses if one bit differs; priorities; thousands of rules.
 #include "app/softhca/core/objects.hpp"
 #include "app/softhca/core/packet.hpp"
 #include "app/softhca/core/steering.hpp"
@@ -203,7 +203,7 @@ TEST(Steering, ContradictionsAreRefused) {
     EXPECT_EQ(steering.match(FlowDomain::bypass, {})->tirs.size(), 1u);
 }
 
-/// Rules by destination port and address; found, and found no more after half of them went.
+/// Rules by destination port and address: found, and no longer found once half of them are removed.
 TEST(Steering, ThousandsOfRules) {
     constexpr uint32_t kRules = 20000;
     Tir tir;

@@ -40,7 +40,7 @@ size_t FakeWire::peek_batch(std::span<iovec> frames) {
     size_t count = 0;
     for (; count < std::min(frames.size(), incoming.size()); count++) {
         Bytes& frame = incoming[count];
-        if (frame.empty()) break; // as peek() does
+        if (frame.empty()) break; // like peek()
         frames[count] = {frame.data(), frame.size()};
     }
     return count;
@@ -57,7 +57,7 @@ wire::SendResult FakeWire::send(const wire::OutFrame& frame) {
     for (const iovec& piece : frame.pieces)
         bytes += piece.iov_len;
     EXPECT_EQ(bytes, frame.length);
-    sending.resize(bytes); // reading the pieces may end in a fault: nothing may be lost then
+    sending.resize(bytes); // reading the pieces may fault: nothing must be lost then
     wire::gather(frame, reinterpret_cast<std::byte*>(sending.data()));
     sent.push_back(sending);
     return wire::SendResult::sent;
@@ -85,7 +85,7 @@ TestCq::TestCq(Device& device, uint8_t log_entries, FakeListener* listener, bool
                uint8_t cqe_size)
     : ring(size_t{cqe_size} << log_entries), log_entries_(log_entries), cqe_size_(cqe_size) {
     for (size_t i = 0; i < size_t{1} << log_entries; i++)
-        ring.data()[(i + 1) * cqe_size - 1] = std::byte{0xf0}; // opcode invalid
+        ring.data()[(i + 1) * cqe_size - 1] = std::byte{0xf0}; // invalid opcode
     CqAttr attr;
     attr.ring = ring.area();
     attr.doorbell = cq_doorbell(&doorbell);

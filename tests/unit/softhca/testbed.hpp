@@ -20,19 +20,19 @@ using mlx5_rings::cq_doorbell;
 using mlx5_rings::receive_doorbell;
 using mlx5_rings::send_doorbell;
 
-/// Where a port's frames go to and come from.
+/// A port's wire: takes and supplies its frames.
 struct FakeWire final : wire::Wire {
     std::deque<Bytes> incoming;
     std::vector<Bytes> sent;
-    Bytes sending;          ///< the last one of them
-    size_t room = SIZE_MAX; ///< frames until send() answers busy
-    bool lossy = false;     ///< send() answers lost
+    Bytes sending;          ///< the last of these
+    size_t room = SIZE_MAX; ///< frames until send() returns busy
+    bool lossy = false;     ///< send() returns lost
     bool plugged = true;
     bool started = false;
     Bytes first; ///< preview()
     size_t flushes = 0;
-    wire::WireReport report; ///< of the next take_report()
-    bool port_up = true;     ///< as the port told
+    wire::WireReport report; ///< what take_report() returns next
+    bool port_up = true;     ///< as reported by the port
     wire::Recipient* recipient = nullptr;
 
     std::span<const std::byte> peek() override;
@@ -51,7 +51,7 @@ struct FakeWire final : wire::Wire {
     [[nodiscard]] bool carrier() const override { return plugged; }
 };
 
-/// Counts what the device says.
+/// Records what the device reports.
 struct FakeListener final : Listener {
     std::vector<uint64_t> completions; ///< cookies
     std::vector<std::pair<AsyncEvent, Number>> events;
@@ -62,14 +62,14 @@ struct FakeListener final : Listener {
     [[nodiscard]] bool saw(AsyncEvent event) const;
 };
 
-/// Zeroed memory, aligned to a page.
+/// Zeroed, page-aligned memory.
 class Pages {
   public:
     explicit Pages(size_t bytes);
     [[nodiscard]] std::byte* data() const { return data_.get(); }
     [[nodiscard]] size_t size() const { return size_; }
     [[nodiscard]] DmaArea area() const { return DmaArea::contiguous(data(), size_); }
-    /// The same bytes as 4 KiB pages.
+    /// The same bytes, as 4 KiB pages.
     [[nodiscard]] DmaArea paged_area() const;
 
   private:
@@ -80,7 +80,7 @@ class Pages {
     size_t size_;
 };
 
-/// A key to all of the memory, whose addresses WQEs name.
+/// A key for all of the memory; WQEs refer to it by its addresses.
 [[nodiscard]] uint32_t make_key(Device& device, Number pd, const Pages& memory,
                                 bool local_write = false);
 
@@ -100,7 +100,7 @@ class TestCq {
 
     Number number = 0;
     uint32_t consumer = 0;
-    uint32_t events = 0; ///< that the consumer has taken
+    uint32_t events = 0; ///< taken by the consumer
     mlx5::CqDoorbell doorbell{};
     Pages ring;
 
@@ -109,7 +109,7 @@ class TestCq {
     uint8_t cqe_size_;
 };
 
-/// One send WQE in the making.
+/// Builds a send WQE.
 class Wqe {
   public:
     explicit Wqe(mlx5::WqeOpcode opcode, uint8_t ce = mlx5::kCqUpdate);
@@ -118,14 +118,14 @@ class Wqe {
     Wqe& data(uint32_t lkey, const void* address, uint32_t bytes);
     Wqe& inline_data(const Bytes& data);
 
-    Bytes bytes; ///< a multiple of 16; the control segment's index and QPN come when posted
+    Bytes bytes; ///< a multiple of 16; posting sets the control segment's index and QPN
 };
 
 class TestSq {
   public:
     TestSq(Device& device, Number pd, Number cqn, uint8_t log_wqebbs,
            FakeListener* listener = nullptr, bool paged = false, Number domain = kKernelDomain);
-    /// What `attr` says but for ring, doorbell and their size.
+    /// As in `attr`, except for ring, doorbell and their size.
     TestSq(Device& device, SqAttr attr, uint8_t log_wqebbs, bool paged = false);
 
     /// Writes the WQE at the producer position and returns its index.
@@ -140,7 +140,7 @@ class TestSq {
     Pages ring;
 };
 
-/// The rest of the attributes of a receive queue.
+/// The other attributes of a receive queue.
 struct RqOptions {
     uint8_t log_wqes = 6;
     uint8_t log_wqe_bytes = 4;
@@ -181,26 +181,26 @@ class Testbed : public testing::Test {
     explicit Testbed(DeviceConfig config = default_config(), bool with_kernel = false);
     [[nodiscard]] static DeviceConfig default_config();
 
-    /// Where a packet may stand in registered memory; `at` counts bytes from its start.
+    /// A place for a packet in registered memory, `at` bytes from its start.
     [[nodiscard]] std::byte* memory_at(size_t at) { return memory.data() + at; }
     std::byte* put(size_t at, const Bytes& bytes);
     [[nodiscard]] static Bytes get(const void* address, size_t bytes);
 
     /// Polls until the device is idle.
     void run();
-    /// To be sent by `sq`; it stands at the beginning of registered memory.
+    /// Posts a packet to `sq`, at the start of registered memory.
     void post_packet(const Bytes& packet);
-    /// One more receive buffer of kRoom bytes in the RQ.
+    /// Adds a receive buffer of kRoom bytes to the RQ.
     void post_buffer(TestRq& rq);
     void post_buffers(TestRq& rq, size_t count) {
         while (count--)
             post_buffer(rq);
     }
-    /// The next received packet's CQE; fails the test when there is none.
+    /// The next received packet's CQE; fails the test if there is none.
     const mlx5::Cqe& expect_packet(TestCq& cq);
-    /// The CQE's packet, assuming buffers from post_buffer().
+    /// The CQE's packet, which is in a buffer from post_buffer().
     [[nodiscard]] Bytes packet_of(const mlx5::Cqe& cqe);
-    /// All packets of one domain to this RQ.
+    /// Steers all packets of one domain to this RQ.
     Number steer_all(const TestRq& rq, FlowDomain domain = FlowDomain::bypass);
     Number direct_tir(const TestRq& rq);
 

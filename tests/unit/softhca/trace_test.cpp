@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What observers are told of packets.
+// What observers are told about packets.
 #include "tests/unit/softhca/collector.hpp"
 #include "tests/unit/softhca/testbed.hpp"
 
@@ -26,7 +26,7 @@ class TraceTest : public Testbed {
         sq.ring_doorbell();
         run();
     }
-    /// The one packet that was told of since the last time.
+    /// The only packet reported since the last call.
     Passage the_packet() {
         EXPECT_EQ(collector.passages.size(), 1u);
         Passage passage = collector.passages.empty() ? Passage{} : collector.passages.front();

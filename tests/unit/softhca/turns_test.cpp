@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What is looked at in turns: each has its turn in time, and no change of a record is missed.
+// Objects that are polled in turn: each gets its turn in time, and no change of a record is missed.
 #include "app/softhca/core/turns.hpp"
 
 #include <atomic>
@@ -73,7 +73,7 @@ TEST_F(TurnsTest, OneRoundFindsAllThatHaveChanged) {
     EXPECT_TRUE(round(100).empty());
 }
 
-/// Whoever else comes and goes.
+/// Whatever others are added and removed.
 TEST_F(TurnsTest, NobodyIsPassedOver) {
     constexpr size_t kCount = 50, kLooks = 4;
     std::mt19937 random(1);
@@ -88,7 +88,7 @@ TEST_F(TurnsTest, NobodyIsPassedOver) {
             Member& other = members[random() % kCount];
             if (other.number == wanted) continue;
             turns.remove(other);
-            add(other); // behind all others
+            add(other); // after all others
         }
         members[wanted].record.write(0);
         add(members[wanted]);
@@ -96,7 +96,7 @@ TEST_F(TurnsTest, NobodyIsPassedOver) {
     EXPECT_EQ(turns.size(), kCount);
 }
 
-/// Whoever is found at once, each time that it comes back: as many as a round looks at.
+/// As many as a round looks at are found each time, and come back at once.
 TEST_F(TurnsTest, ThoseThatComeBackWithSomethingToDoAreBehindTheOthers) {
     constexpr size_t kCount = 50, kLooks = 4;
     make(kCount);
@@ -114,7 +114,7 @@ TEST_F(TurnsTest, ThoseThatComeBackWithSomethingToDoAreBehindTheOthers) {
         ASSERT_LE(rounds, kCount / kLooks + 1);
         turns.round(kLooks, [&](Member& one) {
             if (one.number == kCount)
-                add(one); // its record has another value than that again
+                add(one); // its record still differs from the value seen
             else
                 is_found = true;
         });
@@ -130,7 +130,7 @@ TEST_F(TurnsTest, WhatWasWrittenBeforeItWasAddedIsFound) {
     EXPECT_EQ(round(100), std::set<size_t>{5});
 }
 
-/// The owner's thread writes a record when the one before was found: none is lost between them.
+/// The owner's thread writes a record once the previous one was found: no write is lost.
 TEST_F(TurnsTest, AnotherThreadsWritesAreAllFound) {
     constexpr size_t kCount = 100;
     constexpr uint32_t kWrites = 20'000;

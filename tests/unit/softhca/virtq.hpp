@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A virtio driver's side of one queue: rings and buffers in memory that a key leads to.
+// A virtio driver's side of one queue: rings and buffers in memory that has a key.
 #pragma once
 
 #include "app/softhca/core/virtio/format.hpp"
@@ -22,7 +22,7 @@ class DriverRing {
   public:
     static constexpr uint16_t kEntries = 8;
 
-    /// At `base`, in three pages; the indices begin where a queue of another life stopped.
+    /// At `base`, in three pages; the indices begin where an earlier queue stopped.
     explicit DriverRing(std::byte* base, uint16_t start = 0)
         : descriptors_(reinterpret_cast<virtio::Descriptor*>(base)),
           available_(reinterpret_cast<uint16_t*>(base + 4096)), used_(base + 8192), next_(start),
@@ -30,7 +30,7 @@ class DriverRing {
         available_[1] = start;
         std::memcpy(used_ + 2, &start, sizeof start);
     }
-    /// All but PD and key.
+    /// All attributes except PD and key.
     [[nodiscard]] VirtqAttr attr(bool sends) const {
         VirtqAttr attr;
         attr.entries = kEntries;
@@ -45,12 +45,12 @@ class DriverRing {
     [[nodiscard]] virtio::Descriptor& descriptor(uint16_t index) { return descriptors_[index]; }
     void set_flags(uint16_t flags) { available_[0] = flags; }
     void set_index(uint16_t index) { available_[1] = index; }
-    /// Makes available what begins there.
+    /// Makes the chain with this head available.
     void offer(uint16_t head) {
         available_[2 + next_ % kEntries] = head;
         available_[1] = ++next_;
     }
-    /// A chain of these, in descriptors that are not in use. Returns its head.
+    /// Posts a chain of these buffers, in unused descriptors. Returns its head.
     uint16_t post(const std::vector<Buffer>& chain, bool writable) {
         const uint16_t head = free_;
         for (size_t i = 0; i < chain.size(); i++) {
@@ -66,7 +66,7 @@ class DriverRing {
         offer(head);
         return head;
     }
-    /// The next chain that came back, if there is one.
+    /// The next used chain, if there is one.
     [[nodiscard]] std::optional<virtio::UsedElement> used() {
         uint16_t index;
         std::memcpy(&index, used_ + 2, sizeof index);
@@ -83,7 +83,7 @@ class DriverRing {
     uint16_t next_, seen_, free_ = 0;
 };
 
-/// One queue in each direction, with what all that comes goes to the one that receives.
+/// One queue in each direction, and a way to steer all packets to the receiving one.
 class VirtioTest : public Testbed {
   protected:
     static constexpr size_t kSendRing = 0x40000, kReceiveRing = 0x50000, kFrames = 0x60000,
@@ -108,7 +108,7 @@ class VirtioTest : public Testbed {
         flow.tirs = {device->create_tir(tir).value()};
         (void)device->create_flow(flow).value();
     }
-    /// Frame and header in memory, apart; what is there before is overwritten.
+    /// Header and frame at separate places in memory; the previous ones are overwritten.
     Buffer header(const NetHeader& values = {}) {
         return {put(kFrames, Bytes(reinterpret_cast<const uint8_t*>(&values),
                                    reinterpret_cast<const uint8_t*>(&values + 1))),
@@ -117,7 +117,7 @@ class VirtioTest : public Testbed {
     Buffer part(size_t at, const Bytes& bytes) {
         return {put(kFrames + at, bytes), static_cast<uint32_t>(bytes.size())};
     }
-    /// Header and frame in one chain of two.
+    /// Posts header and frame in one chain of two.
     void post(const Bytes& frame, const NetHeader& values = {}) {
         ring.post({header(values), part(0x100, frame)}, false);
     }

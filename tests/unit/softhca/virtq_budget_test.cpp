@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Chains of many descriptors that hold next to nothing: a driver that posts such does not hold the
-// device thread up.
+// Chains of many descriptors with almost no contents: a driver that posts them does not hold up the
+// device thread.
 #include "app/softhca/core/virtio/virtq.hpp"
 #include "tests/unit/softhca/virtq.hpp"
 
@@ -19,8 +19,7 @@ class VirtioBudget : public VirtioTest {
     [[nodiscard]] virtio::Descriptor* descriptors() {
         return reinterpret_cast<virtio::Descriptor*>(memory_at(kDescriptors));
     }
-    /// A queue whose chains are all the same one: its first descriptors are these, the others
-    /// empty.
+    /// Starts a queue whose chains are all the same one: these descriptors first, then empty ones.
     Number start_with(const std::vector<Buffer>& first, uint32_t length, bool writable) {
         for (uint32_t i = 0; i < length; i++) {
             const Buffer buffer = i < first.size() ? first[i] : Buffer{memory_at(kFrames), 0};
@@ -32,7 +31,7 @@ class VirtioBudget : public VirtioTest {
                                 .next = static_cast<uint16_t>(i + 1)};
         }
         auto* const available = reinterpret_cast<uint16_t*>(memory_at(kAvailable));
-        available[1] = kPosted; // of which each begins at 0
+        available[1] = kPosted; // each begins at descriptor 0
         VirtqAttr attr;
         attr.entries = kEntries;
         attr.descriptors = reinterpret_cast<uint64_t>(descriptors());
@@ -72,9 +71,9 @@ TEST_F(VirtioBudget, ShortChainsHaveRoomForABatch) {
     EXPECT_EQ(used(), kPosted);
 }
 
-/// Each has its turn, though those before it have more to do than a round takes.
+/// Each gets its turn, although those before it have more work than a round does.
 TEST_F(VirtioBudget, ALaterQueueIsServedToo) {
-    constexpr int kBusy = 12; // a round is over with eight of them
+    constexpr int kBusy = 12; // eight of them fill a round
     for (int i = 0; i < kBusy; i++)
         (void)start_with({header(), part(0x100, frame)}, kLongest, false);
     for (int round = 0; round < 2; round++)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What drivers of virtio queues must not do: it ends in an error of that queue, whose owner is
-// told.
+// What drivers of virtio queues must not do: it ends in an error of that queue, and its owner is
+// notified.
 #include "tests/unit/softhca/fault_handler.hpp"
 #include "tests/unit/softhca/refusal.hpp"
 #include "tests/unit/softhca/virtq.hpp"
@@ -10,12 +10,12 @@
 namespace testbed {
 namespace {
 
-constexpr uint32_t kNowhere = 0x1000; // an address that no key has
+constexpr uint32_t kNowhere = 0x1000; // an address that no key covers
 
 struct Wrong {
     const char* name;
     VirtqFault fault;
-    /// Posts it to a ring whose buffers are at these addresses.
+    /// Posts it to the ring, with buffers at this address.
     std::function<void(DriverRing&, std::byte* buffer, uint16_t flags)> post;
     uint32_t VirtqCounts::*count = &VirtqCounts::bad_descriptors;
 };
@@ -100,7 +100,7 @@ TEST_P(VirtioFaultTest, EndsInAnErrorOfTheQueueThatReceives) {
     const Number queue = start(attr);
     steer_to(queue);
     GetParam().post(receive_ring, memory_at(kBuffers), virtio::kWrite);
-    const Bytes frame = frames::build({.payload = Bytes(1400)}); // in no chain of one or two
+    const Bytes frame = frames::build({.payload = Bytes(1400)}); // too long for these chains
     arrive(frame);
     arrive(frame);
     expect_error(queue, attr.counters);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Random content in the rings of virtio queues, with fixed seeds: whatever a driver writes, the
-// queue is served or in error. Run under ASan and UBSan this is the proof of bounds.
+// queue is served or in error. Under ASan and UBSan this proves the bounds checks.
 #include "tests/unit/softhca/virtq.hpp"
 
 #include <random>
@@ -12,7 +12,8 @@ class VirtioGarbage : public VirtioTest, public testing::WithParamInterface<uint
   protected:
     uint32_t below(uint32_t limit) { return static_cast<uint32_t>(random() % limit); }
 
-    /// Descriptors that are nearly right, among others; and a frame's header where buffers are.
+    /// Almost valid descriptors, and some invalid ones; and a virtio-net header wherever buffers
+    /// are.
     void scramble(DriverRing& some, uint16_t direction) {
         for (uint16_t i = 0; i < DriverRing::kEntries; i++) {
             const bool wild = below(8) == 0;

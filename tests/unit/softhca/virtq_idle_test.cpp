@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Virtio queues that have been idle for long are looked at in turns: no chain is missed by that,
-// whenever it comes, and none that comes elsewhere waits for it.
+// Virtio queues that have been idle for long are polled in turn: no chain is missed, whenever it
+// comes, and chains of other queues need not wait for that.
 #include "app/softhca/core/turns.hpp"
 #include "tests/unit/softhca/fault_handler.hpp"
 #include "tests/unit/softhca/virtq.hpp"
@@ -16,10 +16,10 @@ namespace {
 class VirtioIdle : public VirtioTest {
   protected:
     static constexpr size_t kMany = 256, kRings = 0x90000, kRingBytes = 256;
-    static constexpr size_t kUsed = kRingBytes / 2; ///< behind the available ring
+    static constexpr size_t kUsed = kRingBytes / 2; ///< after the available ring
     static constexpr size_t kTurn = kMany / looks_of_round(false, 0) + 1; ///< rounds
 
-    /// Queues that send, whose chains are all the same one.
+    /// Starts queues that send, whose chains are all the same one.
     void SetUp() override {
         post(frame); // that chain begins at descriptor 0
         VirtqAttr attr = ring.attr(true);
@@ -37,14 +37,14 @@ class VirtioIdle : public VirtioTest {
         return reinterpret_cast<uint16_t*>(ring_of(queue) + part +
                                            offsetof(virtio::RingHead, index));
     }
-    /// Descriptor 0 is what all heads in a ring of zeros name.
+    /// In a ring of zeros, each head is descriptor 0.
     void make_available(size_t queue) {
         __atomic_store_n(index_of(queue, 0), ++posted[queue], __ATOMIC_RELEASE);
     }
     [[nodiscard]] bool is_used(size_t queue) {
         return __atomic_load_n(index_of(queue, kUsed), __ATOMIC_ACQUIRE) == posted[queue];
     }
-    /// As a thread polls that does not sleep in between.
+    /// Polls like a thread that does not sleep between rounds.
     void rounds(size_t count) {
         while (count-- != 0)
             device->poll(false);
@@ -75,7 +75,7 @@ TEST_F(VirtioIdle, AllAreServedAtOnceByAThreadThatHasSlept) {
         EXPECT_TRUE(is_used(queue)) << queue;
 }
 
-/// Which is why it is not worth a look each round to have them all.
+/// A polling thread is back soon, so polling them all in each round is not worth it.
 TEST_F(VirtioIdle, FewAreLookedAtInARound) {
     idle();
     for (size_t queue = 0; queue < kMany; queue++)
@@ -108,7 +108,7 @@ TEST_F(VirtioIdle, AChainIsFoundWhenItComesWhileTheQueueBecomesIdle) {
     }
 }
 
-/// The driver's thread posts a chain when the one before came back.
+/// The driver's thread posts each chain after the previous one came back.
 TEST_F(VirtioIdle, AnotherThreadsChainsAreAllFound) {
     constexpr int kChains = 300;
     std::atomic<bool> is_over{false};
@@ -119,7 +119,7 @@ TEST_F(VirtioIdle, AnotherThreadsChainsAreAllFound) {
             make_available(queue);
             while (!is_used(queue))
                 std::this_thread::yield();
-            // About as long as it takes the queue to become idle.
+            // Up to about as long as it takes the queue to become idle.
             const auto begin = std::chrono::steady_clock::now();
             while (std::chrono::steady_clock::now() - begin <
                    std::chrono::microseconds(random() % 1000))

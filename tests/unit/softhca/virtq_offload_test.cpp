@@ -8,7 +8,7 @@
 namespace testbed {
 namespace {
 
-constexpr uint16_t kL4 = 34; // behind headers of Ethernet and IPv4
+constexpr uint16_t kL4 = 34; // after the Ethernet and IPv4 headers
 constexpr uint16_t kUdpField = 6, kTcpField = 16;
 
 class VirtioOffloadTest : public VirtioTest {
@@ -18,7 +18,7 @@ class VirtioOffloadTest : public VirtioTest {
         attr.checksums = attr.tso_ipv4 = attr.tso_ipv6 = true;
         return attr;
     }
-    /// As a driver leaves a right one to the device: its field has the pseudo-header's sum only.
+    /// As a driver leaves the checksum to the device: its field has the pseudo-header's sum only.
     static Bytes begun(Bytes frame, uint16_t l4, uint16_t field) {
         const uint32_t right = frames::get16(frame, l4 + field);
         frames::put16(frame, l4 + field, 0);
@@ -48,7 +48,7 @@ TEST_F(VirtioOffloadTest, ChecksumsAreCompleted) {
     expect_completed(frames::build(v6), 54, kUdpField);
     v6.tags = {{0x8100, 5}};
     expect_completed(frames::build(v6), 58, kUdpField);
-    post(frames::build({.udp_checksum = false})); // which nobody asks for
+    post(frames::build({.udp_checksum = false})); // its checksum is not requested
     run();
     EXPECT_EQ(sent_last(), frames::build({.udp_checksum = false}));
 }
@@ -63,7 +63,7 @@ TEST_F(VirtioOffloadTest, TcpIsSegmented) {
         spec.tcp_flags = frames::kAck | frames::kPsh;
         spec.payload = payload;
         Bytes whole = frames::build(spec);
-        if (version == 4) frames::put16(whole, 24, 0); // as its length, its checksum says nothing
+        if (version == 4) frames::put16(whole, 24, 0); // does not count, like the length
         std::vector<Bytes> segments;
         for (uint32_t at = 0; at < payload.size(); at += kMss) {
             frames::Spec segment = spec;
@@ -91,13 +91,13 @@ TEST_F(VirtioOffloadTest, TcpIsSegmented) {
     }
 }
 
-/// Another queue goes on where this one stopped: nothing may leave twice.
+/// Another queue continues where this one stopped: nothing may leave twice.
 TEST_F(VirtioOffloadTest, AChainEndsWithItsQueue) {
     constexpr uint16_t kMss = 500;
     const frames::Spec spec{.proto = frames::kTcp, .payload = frames::pattern(1900, 3)};
     const NetHeader header{
         .flags = virtio::kNeedsChecksum, .gso_type = virtio::kGsoTcp4, .segment_bytes = kMss};
-    for (const size_t room : {3u, 1u}) { // when it stops
+    for (const size_t room : {3u, 1u}) { // segments that the wire takes in all
         DriverRing chains(memory_at(kSendRing));
         VirtqAttr attr = with_offloads();
         const Number first = start(attr);
@@ -125,14 +125,14 @@ TEST_F(VirtioOffloadTest, AChainEndsWithItsQueue) {
     }
 }
 
-/// What it comes to then ends in an error as ever.
+/// A fault that is found then puts the queue into error as usual.
 TEST_F(VirtioOffloadTest, TheEndOfAChainMayBeAFault) {
     const Number queue = start(with_offloads());
     wire->room = 1;
     post(frames::build({.proto = frames::kTcp, .payload = frames::pattern(1900, 3)}),
          {.flags = virtio::kNeedsChecksum, .gso_type = virtio::kGsoTcp4, .segment_bytes = 500});
     run();
-    ring.descriptor(0).flags = 0; // nothing behind the header
+    ring.descriptor(0).flags = 0; // nothing after the header
     EXPECT_EQ(refusal(device->modify_virtq(queue, VirtqState::suspended)), Status::bad_state);
     EXPECT_EQ(status(queue).state, VirtqState::error);
     EXPECT_EQ(status(queue).fault, VirtqFault::invalid_buffer);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Virtio queues: chains of a driver's ring as frames, in both directions, and their states.
+// Virtio queues: frames in the chains of a driver's ring, in both directions, and queue states.
 #include "tests/unit/softhca/refusal.hpp"
 #include "tests/unit/softhca/virtq.hpp"
 
@@ -20,7 +20,7 @@ Bytes numbered(uint8_t number, size_t payload = 60) {
 TEST_F(VirtioTest, ChainsAreSentAndComeBack) {
     const Number queue = start(ring.attr(true));
     std::vector<Bytes> frames;
-    for (uint8_t i = 0; i < 5 * DriverRing::kEntries; i++) { // round and round
+    for (uint8_t i = 0; i < 5 * DriverRing::kEntries; i++) { // the ring wraps around several times
         const Bytes frame = numbered(i, 60 + i);
         frames.push_back(frame);
         const Bytes first(frame.begin(), frame.begin() + 20), rest(frame.begin() + 20, frame.end());
@@ -189,7 +189,7 @@ TEST_F(VirtioTest, OnlyReadyQueuesAreServed) {
 }
 
 TEST_F(VirtioTest, AQueueGoesOnWhereAnotherOneStopped) {
-    constexpr uint16_t kStart = 0xfffd; // the indices go round soon
+    constexpr uint16_t kStart = 0xfffd; // the indices wrap around soon
     DriverRing later(memory_at(kSendRing), kStart);
     const Number queue = start(later.attr(true));
     for (uint8_t i = 0; i < 6; i++) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Send queues that wait: for a time, for completions, for leave to go on; and the clock queue by
-// which drivers wait for times on devices that cannot.
+// Send queues that wait for a time, for completions or for permission to go on; and the clock queue
+// that drivers use to wait for times on devices that cannot.
 #include "app/softhca/clock.hpp"
 #include "app/softhca/core/request_pace.hpp"
 #include "app/softhca/core/requests.hpp"
@@ -17,7 +17,7 @@ namespace {
 using mlx5::WqeOpcode;
 
 constexpr uint64_t kMillisecond = 1'000'000;
-/// That of net_mlx5 for a clock of 1 GHz: 8.6 s.
+/// net_mlx5's mask for a clock of 1 GHz: 8.6 s.
 constexpr uint64_t kMask = (uint64_t{1} << 33) - 1;
 
 template <class T> void append(Bytes& bytes, const T& what) {
@@ -92,7 +92,7 @@ TEST_F(Wait, ForATimeAndNobodyElseWaits) {
         run();
         const size_t sent = wire->sent.size();
         const size_t found = device->poll();
-        // What was seen counts only if the time is still to come after it: the thread may have been
+        // What was seen counts only if the time has not come even now: the thread may have been
         // preempted anywhere above.
         if (clock_ns() >= time) break;
         EXPECT_LE(sent, 1u) << "too early";
@@ -131,10 +131,10 @@ TEST_F(Wait, ForCompletions) {
         ticking.post(Wqe(WqeOpcode::nop));
         ticking.ring_doorbell();
         run();
-        run(); // the queue was looked at before the other
+        run(); // the waiting queue was polled before the other
         EXPECT_EQ(wire->sent.size(), sent);
     }
-    sq.post(about(WqeOpcode::wait, clock.number, 0xfffffe)); // 24 bits, round a circle
+    sq.post(about(WqeOpcode::wait, clock.number, 0xfffffe)); // 24 bits, compared cyclically
     sq.post(about(WqeOpcode::wait, clock.number, 4));
     post_frame(sq);
     sq.ring_doorbell();
@@ -194,7 +194,7 @@ TEST_F(Wait, Faults) {
     EXPECT_EQ(wire->sent.size(), 0u);
 }
 
-/// As net_mlx5's: one NOP that goes round at a rate, into the one entry of its CQ.
+/// Like net_mlx5's: one NOP that repeats at a rate, with its CQEs in the only entry of its CQ.
 class ClockQueue : public Wait {
   protected:
     static constexpr uint32_t kRate = 2'000'000, kTick = 500;
@@ -211,7 +211,7 @@ class ClockQueue : public Wait {
         clock->post(Wqe(WqeOpcode::nop));
         EXPECT_TRUE(device->pace_sq_requests(clock->number, kRate));
     }
-    /// As the driver sees it: the last tick's index, and when it was.
+    /// As the driver sees it: the last tick's index and time.
     [[nodiscard]] std::pair<uint16_t, uint64_t> read() const {
         mlx5::Cqe cqe;
         std::memcpy(&cqe, entry.data(), sizeof cqe);
@@ -274,7 +274,7 @@ TEST_F(ClockQueue, IndicesGoRound) {
     }
     EXPECT_EQ(device->sq_counters(clock->number)->wqes, 100'000u);
     TestSq waiting(*device, pd, tx_cq.number, 4);
-    waiting.post(about(WqeOpcode::wait, cqn, 100'000)); // CQ positions have more bits
+    waiting.post(about(WqeOpcode::wait, cqn, 100'000)); // CQ positions have more than 16 bits
     post_frame(waiting);
     waiting.ring_doorbell();
     run();
@@ -282,7 +282,7 @@ TEST_F(ClockQueue, IndicesGoRound) {
 }
 
 TEST_F(ClockQueue, WhatRepeatsIsDoneEachTimeIfItIsSeen) {
-    SqAttr attr = attributes(); // a CQ that keeps them all
+    SqAttr attr = attributes(); // with a CQ that keeps all CQEs
     attr.managed = attr.repeats = attr.any_index = true;
     TestSq repeating(*device, attr, 0);
     repeating.post(Wqe(WqeOpcode::nop));
