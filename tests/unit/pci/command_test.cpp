@@ -104,7 +104,7 @@ TEST_F(CommandTest, WhatIsUsedIsBusyUntilItsUsersAreGone) {
                                       .set(PRM(destroy_flow_group_in, group_id), group);
     const Request destroy_table = REQUEST(DESTROY_FLOW_TABLE, destroy_flow_table)
                                       .set(PRM(destroy_flow_table_in, table_id), table);
-    // Each is held by one after it in this list.
+    // Those listed in kHeld are held by one before them in this list.
     const std::vector<Request> in_order = {
         delete_entry,
         destroy_group,

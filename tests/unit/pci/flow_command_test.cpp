@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Firmware commands about flow tables, groups, entries, counters and what entries do to headers.
+// Firmware commands for flow tables, groups, entries, counters and header changes.
 #include "app/softhca/prm/match.hpp"
 #include "tests/unit/pci/guest.hpp"
 
@@ -121,7 +121,7 @@ TEST_F(FlowCommandTest, ChangesOfHeadersLiveAsLongAsTheirEntries) {
     EXPECT_EQ(status_of(free_tunnel), FwStatus::bad_resource);
 }
 
-/// A field of the match parameters, and the bit that says so among the capabilities.
+/// A field of the match parameters, and the capability bit that announces it.
 struct Announced {
     Field match, capability;
 };
@@ -175,14 +175,14 @@ const Announced kAnnounced[] = {
 };
 #undef ANNOUNCED
 
-/// The kernel's own layouts say the same as our table of fields.
+/// The kernel's own layouts agree with our table of fields.
 TEST_F(FlowCommandTest, MatchFieldsAreAnnouncedByTheirOwnBits) {
     for (const Announced& announced : kAnnounced) {
         const auto fields = prm::match_fields();
         const auto found =
             std::ranges::find(fields, announced.match.offset, &prm::MatchField::prm_bit);
         ASSERT_NE(found, fields.end()) << "bit " << announced.match.offset;
-        // Of several bits the lowest one stands for the first part, an MPLS label.
+        // If there are several bits, the lowest one stands for the first part, an MPLS label.
         EXPECT_EQ(found->capability, announced.capability.offset + announced.capability.width - 1)
             << "bit " << announced.match.offset;
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Random commands, registers and configuration, with fixed seeds: the function answers all of it
-// and goes on. Run under ASan and UBSan this is the proof of bounds.
+// Random commands, registers and configuration, with fixed seeds: the function responds to all of
+// it and goes on. Under ASan and UBSan this proves the bounds checks.
 #include "tests/unit/pci/guest.hpp"
 
 #include <random>
@@ -16,7 +16,7 @@ class FuzzTest : public Guest, public testing::WithParamInterface<uint32_t> {
     }
     uint32_t below(uint32_t limit) { return static_cast<uint32_t>(random() % limit); }
 
-    /// Commands that work, so that random changes lead deep into their handlers.
+    /// Valid commands, so that random changes get deep into their handlers.
     void seeds() {
         start_driver();
         const Number cq = made(templates.emplace_back(cq_request(6, alloc(kPage))));
@@ -47,7 +47,7 @@ class FuzzTest : public Guest, public testing::WithParamInterface<uint32_t> {
         const uint16_t opcode = below(50) == 0
                                     ? static_cast<uint16_t>(random())
                                     : opcodes[below(static_cast<uint32_t>(opcodes.size()))];
-        // A reset takes the objects away that make the others interesting.
+        // A reset removes the objects that make other commands interesting.
         if ((opcode == MLX5_CMD_OP_TEARDOWN_HCA || opcode == MLX5_CMD_OP_INIT_HCA) && below(20))
             return REQUEST(QUERY_ISSI, query_issi);
         Request request(opcode, below(10) ? 64 + below(1200) : 8 + below(56),

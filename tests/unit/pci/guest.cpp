@@ -12,7 +12,7 @@ constexpr size_t kMailbox = 1024, kMailboxData = 512, kInline = 16;
 constexpr uint8_t kToken = 0x5a;
 constexpr uint32_t kQueueHigh = 0x10, kQueueLow = 0x14, kDoorbell = 0x18;
 
-/// Lays a buffer's bytes from 16 on over a chain of mailboxes, or reads them back.
+/// Writes a buffer's bytes from 16 on to a chain of mailboxes, or reads them back.
 template <class Copy>
 void along_mailboxes(std::byte* memory, uint64_t at, size_t bytes, Copy copy) {
     for (size_t done = kInline; done < bytes; done += kMailboxData, at += kMailbox) {
@@ -116,7 +116,7 @@ void Guest::start_driver() {
     eq_ring = alloc(kPage);
     constexpr Field kContext = PRM(create_eq_in, eq_context_entry);
     Request request = REQUEST(CREATE_EQ, create_eq);
-    request.set(kUid, kSharedUid); // as Linux has those of completions
+    request.set(kUid, kSharedUid); // as Linux does for completion EQs
     request.set(inside(kContext, PRM(eqc, log_eq_size)), 6);
     request.set(inside(kContext, PRM(eqc, uar_page)), uar);
     request.set(inside(kContext, PRM(eqc, intr)), 3);

@@ -27,7 +27,7 @@ struct Message {
     uint32_t data;
 };
 
-/// The function, its guest's memory, and what a driver has after it started.
+/// The function, its guest's memory, and what a driver has once it has started.
 class Guest : public testing::Test {
   protected:
     static constexpr uint64_t kMemory = 32u << 20;
@@ -36,16 +36,16 @@ class Guest : public testing::Test {
     explicit Guest(uint8_t steering_format = 0);
     ~Guest() override;
 
-    /// Zeroed memory of the guest, aligned to a page. Never given back.
+    /// Zeroed, page-aligned memory of the guest. Never freed.
     [[nodiscard]] uint64_t alloc(size_t bytes);
     [[nodiscard]] std::byte* at(uint64_t address) { return memory_ + address; }
 
-    /// Runs a command by slot 0; `out_bytes` is the room for its answer.
+    /// Runs a command in slot 0; `out_bytes` is the room for its answer.
     Answer execute(const Request& request, size_t out_bytes = 1024);
-    /// Slot 0 with these bytes, whatever they are; its last byte when the device has been told.
+    /// Posts these bytes, whatever they are, in slot 0; returns its last byte after the doorbell.
     uint8_t post(std::span<const uint8_t, kSlotBytes> slot);
     [[nodiscard]] FwStatus status_of(const Request& request) { return execute(request).status(); }
-    /// The number of the new object; a test failure when the command is refused.
+    /// Runs a command that creates an object; returns its number. Fails the test if it is refused.
     Number made(const Request& request);
     void poll() {
         while (device->poll() != 0) {
@@ -61,8 +61,8 @@ class Guest : public testing::Test {
 
     void load_driver(); ///< after a reset: the command queue, then start_driver()
 
-    // Objects as a driver makes them.
-    void start_driver(); ///< HCA up; UAR, EQ, PD and transport domain made
+    // Objects as a driver creates them.
+    void start_driver(); ///< HCA up; UAR, EQ, PD and transport domain created
     [[nodiscard]] Request cq_request(uint8_t log_entries, uint64_t doorbell);
     [[nodiscard]] Request sq_request(Number cqn, Number tis);
     [[nodiscard]] Request rq_request(Number cqn);
@@ -76,11 +76,11 @@ class Guest : public testing::Test {
     [[nodiscard]] Request mkey_request(uint64_t memory, uint64_t bytes);
     void enable_msix();
 
-    Fd memory_file; ///< behind the guest's memory
+    Fd memory_file; ///< the guest's memory
     testbed::FakeWire* wire = nullptr;
     std::unique_ptr<core::Device> device;
     std::unique_ptr<Function> function;
-    std::vector<Message> messages; ///< MSI-X that were delivered
+    std::vector<Message> messages; ///< MSI-X messages that were delivered
     Number uar = 0, eq = 0, pd = 0, domain = 0;
     uint64_t eq_ring = 0;
 

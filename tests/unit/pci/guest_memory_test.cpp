@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The memory map of a guest, as QEMU tells it: regions that come, go in part and lie side by side.
+// The memory map of a guest, as reported by QEMU: regions are added, removed in part and adjacent.
 #include "app/softhca/pci/guest_memory.hpp"
 #include "common/fd.hpp"
 
@@ -13,7 +13,7 @@ constexpr uint64_t kPage = 4096, kStart = 1u << 20;
 
 struct GuestMemoryTest : testing::Test {
     GuestMemoryTest() { EXPECT_EQ(ftruncate(file.get(), 16 * kPage), 0); }
-    /// So many pages of the file, from one on, at the guest's page of this number.
+    /// Adds `pages` pages of the file, from page `from` on, at the guest's page `at`.
     void add(uint64_t from, uint64_t at, uint64_t pages) {
         EXPECT_TRUE(memory.add(file.get(), from * kPage, kStart + at * kPage, pages * kPage));
     }

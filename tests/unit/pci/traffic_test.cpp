@@ -33,7 +33,7 @@ class TrafficTest : public Guest {
         set = answer.get(PRM(alloc_q_counter_out, counter_set_id));
         return set;
     }
-    /// A root table of this type whose one entry leads to the TIR.
+    /// Sets a root table of this type whose only entry leads to the TIR.
     void steer(uint8_t type) {
         const Number table = made(table_request(0, type));
         ASSERT_EQ(status_of(root_request(table, type)), FwStatus::ok);
@@ -132,7 +132,7 @@ TEST_F(TrafficTest, AnEqArmedWhileEventsWaitInterruptsAtOnce) {
     cable(false);
     cable(true);
     EXPECT_TRUE(messages.empty()) << "nobody armed";
-    write_register(uar * 4096 + 0x48, eq << 24 | 1); // one was read: an update that arms nothing
+    write_register(uar * 4096 + 0x48, eq << 24 | 1); // one was read: this update arms nothing
     EXPECT_TRUE(messages.empty());
     write_register(uar * 4096 + 0x40, eq << 24 | 1); // armed, but the other still waits
     EXPECT_EQ(messages.size(), 1u);
@@ -144,7 +144,7 @@ TEST_F(TrafficTest, AnEqArmedWhileEventsWaitInterruptsAtOnce) {
     EXPECT_EQ(messages.size(), 2u);
 }
 
-/// What a driver writes to ring an SQ comes whole, or in halves.
+/// A driver's write to ring an SQ arrives whole or in halves.
 TEST_F(TrafficTest, SqsAreRungByTheirUar) {
     const auto registers = function->with_firmware(
         [&](const Firmware& firmware) { return firmware.registers_of(uar); });
@@ -168,7 +168,7 @@ TEST_F(TrafficTest, SqsAreRungByTheirUar) {
     EXPECT_EQ(registers->take(0), 0u) << "each page has its own";
 }
 
-/// Programs of the guest have pages of their own.
+/// Programs in the guest have their own pages.
 TEST_F(TrafficTest, AnEqHearsOfItsOwnDoorbellPageOnly) {
     const auto other = made(REQUEST(ALLOC_UAR, alloc_uar));
     const auto cable = [&](bool in) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The vfio-user transport, from the client's side of its socket: as QEMU's vfio-user-pci talks.
+// The vfio-user transport from the client's side of its socket, as used by QEMU's vfio-user-pci.
 #include "app/softhca/pci/transport_vfio_user.hpp"
 #include "tests/unit/pci/guest.hpp"
 
@@ -64,7 +64,7 @@ class VfioUserTest : public Guest {
     };
 
     VfioUserTest() {
-        function->with_memory([](GuestMemory& memory) { memory.clear(); }); // comes by DMA_MAP
+        function->with_memory([](GuestMemory& memory) { memory.clear(); }); // DMA_MAP will add it
         int pair[2];
         EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
         client = Fd(pair[0]);
@@ -225,7 +225,7 @@ TEST_F(VfioUserTest, CommandsRunInMemoryThatIsMapped) {
     EXPECT_EQ(map(0x10000, 0x1000, 0), static_cast<uint32_t>(EEXIST));
     EXPECT_EQ(map(kMemory, 2 * kMemory, 0), static_cast<uint32_t>(EINVAL)) << "file too short";
     EXPECT_EQ(map(~uint64_t{0} - 4095, 8192, 0), static_cast<uint32_t>(EINVAL)) << "wraps";
-    // The halves are one in the host's memory: one goes, the other stays.
+    // The halves are contiguous in the host's memory: one is unmapped, the other stays.
     EXPECT_EQ(ask(kDmaUnmap, bytes_of(DmaUnmap{.address = 0, .size = kMemory / 2})).error, 0u);
     EXPECT_FALSE(works());
     function->with_memory([&](GuestMemory& memory) {
