@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Arguments of header edits by command: whose they are, how many, and what programs are told of
-// them.
+// Arguments of header edits by command: their owner, their number, and the capabilities.
 #include "tests/unit/prm/transports.hpp"
 
 namespace prm_test {
@@ -73,7 +72,7 @@ TEST_P(ArgumentsTest, ThereAreNoMoreThanTheCapabilitiesSay) {
     EXPECT_EQ(status(by(mine, create())), FwStatus::exceeded_limit);
 }
 
-/// Of format 1, by which libmlx5 makes lists of edits that rules share.
+/// In format 1; because of these, libmlx5 builds lists of edits that rules share.
 TEST_P(ArgumentsTest, CapabilitiesSayWhatThereIs) {
     constexpr Field kTypes = PRM(cmd_hca_cap, general_obj_types);
     EXPECT_EQ(capability({kTypes.offset + 63 - kType, 1}), 1u);
@@ -82,7 +81,7 @@ TEST_P(ArgumentsTest, CapabilitiesSayWhatThereIs) {
     EXPECT_EQ(capability({0x773, 5}), 12u) << "log_header_modify_argument_max_alloc";
 }
 
-/// The PDs that they hold are free.
+/// The PDs that they hold are released.
 TEST_P(ArgumentsTest, TheyGoWithTheRest) {
     (void)made(by(mine, create(4)));
     transport->device().destroy_all_flow_tables();

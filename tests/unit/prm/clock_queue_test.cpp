@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What drivers ask for to send by time: clock queues, rates of WQEs, and by what clock CQEs are
-// stamped. Fields that the kernel's header does not name are at their places in DPDK's mlx5_prm.h.
+// What drivers request in order to send by time: clock queues, WQE rates, and the clock of CQE
+// timestamps. Fields that the kernel's header does not name are at their offsets in DPDK's
+// mlx5_prm.h.
 #include "tests/unit/prm/users.hpp"
 
 #include <nlohmann/json.hpp>
@@ -27,7 +28,7 @@ class ClockQueueTest : public UsersTest {
     Answer read_register(uint16_t opcode, uint16_t id, uint16_t op_mod = 1) {
         Request request(opcode, 16 + PRM_BYTES(mtutc_reg), op_mod);
         return run(by(mine, request.set(PRM(access_register_in, register_id), id)
-                                .set({16 * 8, 2}, 1))); // what comes must not be what was sent
+                                .set({16 * 8, 2}, 1))); // the answer must not be what was sent
     }
     [[nodiscard]] nlohmann::json dumped(Number sqn) {
         const nlohmann::json dump = transport->device().dump();

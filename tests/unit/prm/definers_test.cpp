@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Match definers by command: whose they are, which layouts there are, and of what packets can be
-// asked.
+// Match definers by command: their owner, the layouts, and which fields they can match.
 #include "tests/unit/prm/transports.hpp"
 
 namespace prm_test {
@@ -26,7 +25,7 @@ class DefinersTest : public TransportTest {
     static Request destroy(Number number) {
         return about(MLX5_CMD_OP_DESTROY_GENERAL_OBJECT, number);
     }
-    /// Of the capabilities of this kind, now.
+    /// A field of the current capabilities of this kind.
     uint64_t capability(uint16_t kind, Field field) {
         return run(REQUEST(QUERY_HCA_CAP, query_hca_cap, static_cast<uint16_t>(1 | kind << 1)))
             .get(inside(PRM(query_hca_cap_out, capability), field));
@@ -82,19 +81,19 @@ TEST_P(DefinersTest, ThereAreNoMoreThanEntriesCanName) {
     EXPECT_EQ(made(by(mine, create(0))), last);
 }
 
-/// By which libmlx5 knows what it may write, and net_mlx5 that rules may ask for integrity. A
-/// guest's kernel is not told: software steering is none of its affair.
+/// They tell libmlx5 what it may write, and net_mlx5 that rules may match integrity. A guest's
+/// kernel does not get them: it has no part in software steering.
 TEST_P(DefinersTest, CapabilitiesSayWhatThereIs) {
     constexpr uint16_t kGeneral = 0, kFlowTable = 7;
     constexpr Field kLayouts = PRM(cmd_hca_cap, match_definer_format_supported);
-    constexpr uint64_t kIntegrity = 0x1ef; // eight bits around one of PSP
+    constexpr uint64_t kIntegrity = 0x1ef; // eight bits, except one of PSP in between
     const uint64_t low = capability(kGeneral, {kLayouts.offset + 32, 32});
     const uint64_t high = capability(kGeneral, {kLayouts.offset, 32});
     EXPECT_EQ(low, 0x17410045u);
     EXPECT_EQ(high, 2u);
     for (const size_t fields : {0x1400, 0x1480, 0x1700, 0x1780})
         EXPECT_EQ(capability(kFlowTable, {fields, 32}), kIntegrity) << fields;
-    // Entries of a later format than 0, whose ICM for patterns Linux allocates only then.
+    // Entries have a later format than 0; only then does Linux allocate ICM for patterns.
     for (const Field properties : {PRM(flow_table_nic_cap, flow_table_properties_nic_receive),
                                    PRM(flow_table_nic_cap, flow_table_properties_nic_transmit)}) {
         using Bit = std::pair<Field, unsigned>;
@@ -106,7 +105,7 @@ TEST_P(DefinersTest, CapabilitiesSayWhatThereIs) {
 
 INSTANTIATE_TEST_SUITE_P(Fronts, DefinersTest, transports(1), name_of);
 
-/// Of format 0.
+/// In format 0.
 class NoDefinersTest : public DefinersTest {};
 TEST_P(NoDefinersTest, Are) {
     EXPECT_EQ(status(by(mine, create(0))), FwStatus::bad_parameter);

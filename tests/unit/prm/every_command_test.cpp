@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Each command of the table on both transports: whatever it is asked, its status is the same.
+// Each command of the table on both transports: the same request returns the same status.
 #include "tests/unit/prm/transports.hpp"
 
 #include <fmt/format.h>
@@ -12,8 +12,8 @@ namespace {
 constexpr size_t kHeadBytes = 8, kLongest = 1024;
 constexpr Number kNobodys = 0xabcde;
 
-/// Commands of that opcode that lead to different places: cut off in the head, as short as any may
-/// be, long enough for all; of kinds that there are and are not; about nothing, and about what does
+/// Commands with that opcode that take different paths: cut off in the header, as short as any may
+/// be, long enough for all; with modifiers that exist or not; for no object, and for one that does
 /// not exist.
 std::vector<Request> shapes(uint16_t opcode) {
     std::vector<Request> all;

@@ -26,7 +26,7 @@ class FlowObjectsTest : public TransportTest {
             .set(PRM(create_flow_group_in, table_id), table)
             .set(PRM(create_flow_group_in, end_flow_index), 3);
     }
-    /// From the first table to this one.
+    /// An entry of the first table that leads to this one.
     Request entry_request(Number to, Number counter = 0) {
         constexpr Field kContext = PRM(set_fte_in, flow_context);
         Request request =
@@ -131,7 +131,7 @@ TEST_P(FlowObjectsTest, CountersComeInBulks) {
     EXPECT_EQ(status(by(mine, query(next))), FwStatus::ok);
 }
 
-/// To the second table, and copies to the same.
+/// Packets and copies go to the same table.
 Request sampler_request(Number table, uint64_t ratio) {
     constexpr Field kObject = PRM(create_sampler_obj_in, sampler_object);
     return Request(MLX5_CMD_OP_CREATE_GENERAL_OBJECT, PRM_BYTES(create_sampler_obj_in),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Firmware commands of any bytes.
+// Firmware commands with arbitrary bytes.
 #include "tests/fuzz/corpus_test.hpp"
 #include "tests/fuzz/inputs.hpp"
 

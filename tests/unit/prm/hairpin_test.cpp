@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Hairpin queues by firmware commands, as net_mlx5 and the kernel make them: without PD, CQ and
-// ring. Fields that the kernel's header does not name are at their places in DPDK's mlx5_prm.h.
+// Hairpin queues by firmware commands, as net_mlx5 and the kernel create them: without PD, CQ and
+// ring. Fields that the kernel's header does not name are at their offsets in DPDK's mlx5_prm.h.
 #include "tests/unit/prm/users.hpp"
 
 #include <nlohmann/json.hpp>
@@ -68,7 +68,7 @@ class HairpinTest : public UsersTest {
         ASSERT_EQ(status(modify_sq(sqn, kReset, kReady, rqn)), FwStatus::ok);
         ASSERT_EQ(status(modify_rq(rqn, kReset, kReady, sqn)), FwStatus::ok);
     }
-    /// What QUERY says: state, peer and the vhca of that.
+    /// What QUERY returns: state, peer and the peer's vhca.
     using Said = std::array<uint64_t, 3>;
     Said query_sq(Number sqn) {
         constexpr Field kAt = PRM(query_sq_out, sq_context);
@@ -221,7 +221,7 @@ TEST_P(HairpinTest, TwoFunctionsPairUp) {
         void TestBody() override {}
     } second;
     ASSERT_NE(second.vhca, vhca) << "of the same MAC";
-    std::swap(second.vhca, vhca); // each names the other one
+    std::swap(second.vhca, vhca); // each names the other
     const Number rqn = made(rq_request()), sqn = second.made(second.sq_request());
     EXPECT_EQ(second.status(second.modify_sq(sqn, kReset, kReady, 0xffff)), FwStatus::bad_resource);
     EXPECT_EQ(second.status(second.modify_sq(sqn, kReset, kReady, rqn)), FwStatus::ok);

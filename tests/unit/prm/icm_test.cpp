@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// ICM by command, as the kernel's driver allocates it for programs that write steering entries:
-// where it may be, whose it is, and keys of it.
+// ICM by command, as the kernel's driver allocates it for programs that write steering entries: its
+// addresses, its owner, and keys for it.
 #include "app/softhca/core/icm.hpp"
 #include "tests/unit/prm/transports.hpp"
 
@@ -26,7 +26,7 @@ class IcmTest : public TransportTest {
             .set(PRM(general_obj_in_cmd_hdr, obj_id), icm);
     }
     static Request destroy(uint32_t icm) { return about(MLX5_CMD_OP_DESTROY_GENERAL_OBJECT, icm); }
-    /// Which one it is has all 32 bits.
+    /// ICM numbers have all 32 bits.
     uint32_t made_icm(const Request& request) {
         const Answer answer = run(request);
         EXPECT_EQ(answer.status(), FwStatus::ok);
@@ -56,7 +56,7 @@ TEST_P(IcmTest, ItIsWhereItMayBe) {
     (void)made_icm(create(kStart + 4 * kBytes, kLog + 2));
     EXPECT_EQ(status(destroy(icm)), FwStatus::ok);
     EXPECT_EQ(status(create(kStart + 3 * kBytes)), FwStatus::ok);
-    // The rest of the device finds room beside it.
+    // Other allocations of the device find room beside it.
     EXPECT_EQ(*transport->device().alloc_icm(core::IcmKind::steering, kBytes), kStart);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Flow meters by command: whose they are, how many, and entries that name them.
+// Flow meters by command: their owner, their number, and entries that name them.
 #include "tests/unit/prm/transports.hpp"
 
 namespace prm_test {
@@ -37,7 +37,7 @@ class FlowMetersTest : public TransportTest {
                                  .set(PRM(create_flow_table_in, table_type), type)
                                  .set(inside(kTable, PRM(flow_table_context, log_size)), 2)));
     }
-    /// Meters and drops.
+    /// An entry that meters and drops.
     Request entry(Number in_table, Number meters, uint64_t type = MLX5_EXE_ASO_FLOW_METER) {
         const Number group =
             made(by(mine, REQUEST(CREATE_FLOW_GROUP, create_flow_group)

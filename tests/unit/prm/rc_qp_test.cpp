@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// RC QPs by command: in a user's umem, connected to themselves and to nobody else.
+// RC QPs by command: in a user's umem, connected to themselves and to no other.
 #include "app/softhca/uverbs/devx/record_file.hpp"
 #include "tests/unit/prm/users.hpp"
 
@@ -79,12 +79,12 @@ TEST_P(RcQpTest, ItsRingIsInsideTheUmem) {
 
 INSTANTIATE_TEST_SUITE_P(Transports, RcQpTest, transports(), name_of);
 
-/// What a program hears of its QP by an event file.
+/// What a program learns about its QP through an event file.
 class RcQpEventTest : public RcQpTest {
   protected:
     static constexpr uint32_t kEntries = 16;
 
-    /// As many requests that do nothing and want a CQE as the ring has room for.
+    /// Fills the ring with requests that do nothing and want a CQE.
     void post_nops(Number qpn) {
         constexpr size_t kRing = 64; // after the RQ
         for (uint32_t i = 0; i < kEntries; i++, producer++) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Registers of the port, as its driver reads them by ACCESS_REG.
+// Registers of the port, as its driver accesses them by ACCESS_REG.
 #include "tests/unit/prm/transports.hpp"
 
 #include <fmt/format.h>
@@ -22,7 +22,7 @@ class PortRegistersTest : public TransportTest {
     }
     static constexpr Field in(Field field) { return inside(kRegister, field); }
 
-    /// A group of PPCNT, by the fields in it.
+    /// A group of PPCNT. The result maps its fields to values.
     auto counters(uint32_t group, uint32_t priority = 0) {
         Request request = of(kPpcnt, PRM_BYTES(ppcnt_reg));
         request.set(in(PRM(ppcnt_reg, grp)), group).set(in(PRM(ppcnt_reg, prio_tc)), priority);
@@ -37,7 +37,7 @@ class PortRegistersTest : public TransportTest {
         while (transport->device().poll()) {
         }
     }
-    /// The page of PDDR for troubleshooting: 0 when all is well.
+    /// The status on PDDR's troubleshooting page: 0 if all is well.
     [[nodiscard]] uint64_t why_no_link() {
         const Answer answer =
             run(of(kPddr, PRM_BYTES(pddr_reg)).set(in(PRM(pddr_reg, page_select)), 1));
@@ -73,7 +73,7 @@ TEST_P(PortRegistersTest, FramesAreCountedBySize) {
         arrive(frames::pattern(kEnds[i] + 1 - kFcs), 2); // the shortest of this size
         arrive(frames::pattern(kEnds[i + 1] - kFcs), i); // and the longest
     }
-    arrive(frames::pattern(kEnds.back() + 1 - kFcs)); // of none
+    arrive(frames::pattern(kEnds.back() + 1 - kFcs)); // of no size
     const auto count = counters(0x02);
     for (size_t i = 0; i < kSizes.size(); i++)
         EXPECT_EQ(count(kSizes[i]), 2 + i) << "up to " << kEnds[i + 1] << " octets";
@@ -116,7 +116,7 @@ TEST_P(PortRegistersTest, TaggedFramesHaveTheirPriority) {
     arrive(zero, 3);
     arrive(five, 2);
     arrive(outer, 5);
-    arrive(other, 6); // not a tag that says a priority of 802.1Q
+    arrive(other, 6); // not a tag with an 802.1Q priority
     frames::Bytes group = five;
     group[0] = 0x33;
     arrive(group, 7);
@@ -282,7 +282,7 @@ INSTANTIATE_TEST_SUITE_P(Transports, PortRegistersTest, transports(), name_of);
 
 struct PortOfSpeed {
     explicit PortOfSpeed(uint32_t mbps) : firmware(device, mbps) {}
-    /// What the register has, after these fields were written.
+    /// The register's contents after these fields were written.
     Answer answer_of(uint16_t id, size_t bytes,
                      std::vector<std::pair<Field, uint64_t>> written = {}) {
         Request request =
@@ -300,7 +300,7 @@ struct PortOfSpeed {
     uverbs::PortFirmware firmware;
 };
 
-/// By the speeds that a port can have: plain and extended link modes (Linux: <linux/mlx5/port.h>).
+/// Plain and extended link modes of each speed of a port (Linux: <linux/mlx5/port.h>).
 TEST(PortRegisters, EachSpeedHasItsLinkMode) {
     struct Mode {
         uint32_t mbps;
@@ -326,7 +326,7 @@ TEST(PortRegisters, EachSpeedHasItsLinkMode) {
     }
 }
 
-/// RS has another bit on lanes of 50 Gbit/s, which do not work without.
+/// RS has another bit on lanes of 50 Gbit/s, which require RS.
 TEST(PortRegisters, EachSpeedHasItsErrorCorrection) {
     struct Modes {
         uint32_t mbps;
@@ -349,7 +349,7 @@ TEST(PortRegisters, EachSpeedHasItsErrorCorrection) {
     }
     PortOfSpeed port(200000);
     constexpr Field kWanted = inside(kRegister, PRM(pplm_reg, fec_override_admin_200g_4x));
-    for (const uint64_t rs : {0x80, 7}) // by Linux 6.1 and later ones
+    for (const uint64_t rs : {0x80, 7}) // Linux 6.1, later versions
         EXPECT_EQ(port.answer_of(kPplm, PRM_BYTES(pplm_reg), {{kWanted, rs}}).get(kWanted), rs);
     EXPECT_EQ(port.answer_of(kPplm, PRM_BYTES(pplm_reg), {{kWanted, 4}}).status(),
               FwStatus::bad_parameter);

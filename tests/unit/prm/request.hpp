@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Firmware commands in the making, and their answers.
+// Builds firmware commands and reads their answers.
 #pragma once
 
 #include "app/softhca/core/types.hpp"
@@ -20,7 +20,7 @@ using core::Number;
     return {outer.offset + inner.offset, inner.width};
 }
 
-/// A command in the making.
+/// Builds a command.
 struct Request {
     explicit Request(uint16_t opcode, size_t bytes, uint16_t op_mod = 0) : in(bytes) {
         net::store_be(in.data(), opcode);
@@ -30,7 +30,7 @@ struct Request {
         Fields(in.data(), in.size()).set(field, value);
         return *this;
     }
-    /// Object number, where most commands have it.
+    /// Sets the object number, where most commands have it.
     Request& number(Number number) { return set({64 + 8, 24}, number); }
     Request& page(uint64_t address) {
         in.resize(in.size() + sizeof address);

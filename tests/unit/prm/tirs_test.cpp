@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// TIRs: what their contexts ask for.
+// TIRs: what their contexts request.
 #include "tests/unit/prm/users.hpp"
 
 #include <nlohmann/json.hpp>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Both ways for commands to firmware: by the command queue of a guest, and from a process. Commands
-// have the same statuses either way.
+// The two ways to send commands to firmware: through a guest's command queue, and from a process.
+// Commands return the same statuses either way.
 #pragma once
 
 #include "app/softhca/uverbs/devx/port_firmware.hpp"
@@ -12,7 +12,7 @@ namespace prm_test {
 
 inline constexpr size_t kPage = 4096, kPages = 8;
 
-/// A way for commands to firmware, and what a driver has there.
+/// A way to send commands to firmware, and what a driver has there.
 class Transport {
   public:
     virtual ~Transport() = default;
@@ -96,7 +96,7 @@ struct Named {
     std::function<std::unique_ptr<Transport>()> make;
 };
 
-/// The parameters of a test that runs by each of them, and what it is called then.
+/// Test parameters: both ways, and their names.
 [[nodiscard]] inline auto transports(uint8_t steering_format = 0) {
     return testing::Values(
         Named{"Guest", [=] { return std::make_unique<GuestTransport>(steering_format); }},
@@ -106,7 +106,7 @@ struct Named {
     return test.param.name;
 }
 
-/// Two users of the firmware who do not know each other, and its driver (uid 0).
+/// Two independent users of the firmware, and its driver (uid 0).
 class TransportTest : public testing::TestWithParam<Named> {
   protected:
     static constexpr Field kUid{16, 16};

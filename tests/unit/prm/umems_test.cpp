@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Rings and doorbell records in users' memory: wherever a command says they lie, and whatever
-// stands there. With fixed seeds.
+// Rings and doorbell records in users' memory: wherever a command places them, and whatever is
+// there. With fixed seeds.
 #include "tests/unit/prm/users.hpp"
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace {
 class UmemsTest : public UsersTest {
   protected:
     [[nodiscard]] uint64_t below(uint64_t end) { return random() % end; }
-    /// Mostly what something may be aligned to.
+    /// Mostly a multiple of an alignment that something requires.
     [[nodiscard]] uint64_t offset_below(uint64_t end) {
         constexpr std::array kAlignments{1, 4, 8, 16, 64, 64, 64};
         const auto alignment = static_cast<uint64_t>(kAlignments[below(kAlignments.size())]);
@@ -23,7 +23,7 @@ class UmemsTest : public UsersTest {
                         [this] { return static_cast<std::byte>(random()); });
     }
 
-    /// Where the parts of a queue lie, in bytes from the start of its umem.
+    /// Where the parts of a queue are, in bytes from the start of its umem.
     struct Place {
         uint64_t ring, record;
     };
@@ -87,7 +87,7 @@ TEST_P(UmemsTest, RingsAndRecordsAreInsideAndAligned) {
 
 TEST_P(UmemsTest, WhatLiesOverEachOtherHarmsNobodyElse) {
     core::Device& device = transport->device();
-    constexpr uint64_t kEnd = 2 * kPage; // CQs write over rings and records, also their own
+    constexpr uint64_t kEnd = 2 * kPage; // CQs overwrite rings and records, even their own
     const auto place = [&] {
         return Place{below((kEnd - 64 * 64) / 64) * 64, below(kEnd / 8) * 8};
     };
@@ -98,7 +98,7 @@ TEST_P(UmemsTest, WhatLiesOverEachOtherHarmsNobodyElse) {
         ASSERT_TRUE(device.modify_rq(rq, core::QueueState::ready));
         for (int turn = 0; turn < 4; turn++) {
             write_garbage();
-            // A few WQEs that could be right, and a doorbell that could, too.
+            // A few plausible WQEs, and a plausible doorbell.
             for (uint64_t at = 0; at < kEnd; at += 64) {
                 if (below(2)) continue;
                 const auto index = static_cast<uint32_t>(below(16));

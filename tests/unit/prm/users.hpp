@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A user of the firmware, his memory and what he makes in it.
+// A user of the firmware, its memory and what it creates there.
 #pragma once
 
 #include "tests/unit/prm/transports.hpp"

@@ -40,7 +40,7 @@ TEST_P(UsersTest, RingsLieInsideUmems) {
 TEST_P(UsersTest, TheKeysOfNothingAreNobodys) {
     const Answer told = run(REQUEST(QUERY_SPECIAL_CONTEXTS, query_special_contexts));
     const auto index = [&](Field key) { return told.get(key) >> 8; };
-    for (int key = 0; key < 4; ++key) { // indices follow each other
+    for (int key = 0; key < 4; ++key) { // indices are consecutive
         const Number made_index = made(by(mine, mkey_request(MLX5_MKC_ACCESS_MODE_MTT)));
         EXPECT_NE(made_index, index(PRM(query_special_contexts_out, null_mkey)));
         EXPECT_NE(made_index, index(PRM(query_special_contexts_out, dump_fill_mkey)));

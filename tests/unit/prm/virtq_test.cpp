@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Virtio queues by command: what they use and who uses them, their states, and what is refused.
+// Virtio queues by command: what they use, what uses them, their states, and what is refused.
 #include "app/softhca/prm/virtio.hpp"
 #include "tests/unit/prm/users.hpp"
 
@@ -24,7 +24,7 @@ class VirtqsTest : public UsersTest {
                                 .set(inside(PRM(create_tis_in, ctx), PRM(tisc, transport_domain)),
                                      domain)))) {}
 
-    /// The queue of that index in the device: odd ones send.
+    /// Creates the queue with that index in the device: odd ones send.
     Request create(uint64_t index = 1) {
         Request request(MLX5_CMD_OP_CREATE_GENERAL_OBJECT, PRM_BYTES(create_virtio_net_q_in),
                         kType);
@@ -64,7 +64,7 @@ class VirtqsTest : public UsersTest {
     FwStatus step(Request request, Number number) {
         return status(by(mine, request.number(number)));
     }
-    /// The device's side of a pair of QPs, and the program's.
+    /// A pair of QPs: the device's side, then the program's.
     Number telling_qp() {
         return made(by(mine, REQUEST(CREATE_QP, create_qp)
                                  .set(inside(kQpContext, PRM(qpc, pd)), pd)
