@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What programs may say about counters when they make a flow (struct mlx5_ib_create_flow),
-// well-formed or not. libmlx5 says it right; see tests/functional/uverbs/counters_test.cpp for what
-// it counts.
+// What programs may pass about counters when they create a flow (struct mlx5_ib_create_flow),
+// well-formed or not. libmlx5 gets it right; see tests/functional/uverbs/counters_test.cpp for what
+// is counted.
 #include "app/softhca/uverbs/commands.hpp"
 #include "tests/unit/softhca/testbed.hpp"
 
@@ -76,7 +76,7 @@ TEST_F(CountersTest, FaultyDescriptionsLeaveNothing) {
     EXPECT_EQ(bind(request), EFAULT);
     EXPECT_EQ(counters.number, 0u);
     EXPECT_EQ(counters.room, 0u);
-    ASSERT_EQ(bind(describing({{1, ~0u}})), 0); // of no use: no reader has room for that
+    ASSERT_EQ(bind(describing({{1, ~0u}})), 0); // useless: no reader has room for that
     EXPECT_EQ(counters.room, uint64_t{1} << 32);
 }
 

@@ -66,7 +66,7 @@ TEST_F(EventPipeTest, PostingAfterTheReaderHasGoneDoesNoHarm) {
     pipe->post(bytes_of(value));
 }
 
-/// Whoever gets a record, it is counted once: read by the program, or withdrawn.
+/// Each record is counted once, as either read by the program or withdrawn.
 TEST_F(EventPipeTest, NothingIsLostBetweenReaderAndWithdraw) {
     constexpr uint64_t kRecords = 4000, kLast = ~uint64_t{0};
     std::atomic<uint64_t> seen{0};

@@ -50,7 +50,7 @@ TEST(FlowSpecs, Ipv6HasEveryFieldThatMlx5Matches) {
     EXPECT_EQ(add_flow_spec(bytes_of(spec), match), EINVAL) << "the label has 20 bits";
 }
 
-/// ib_uverbs_flow_spec_hdr without its array of length 0, which only may stand last.
+/// ib_uverbs_flow_spec_hdr without its array of length 0, which is allowed only at the end.
 struct SpecHead {
     uint32_t type;
     uint16_t size, reserved;
@@ -79,7 +79,7 @@ TEST(FlowSpecs, LongerSpecsWithAnUnknownTail) {
     struct {
         uint32_t type;
         uint16_t size, reserved;
-        uint16_t value[4], mask[4]; // two ports and four bytes that nobody knows
+        uint16_t value[4], mask[4]; // two ports and four unknown bytes
     } spec{};
     spec.type = IBV_FLOW_SPEC_TCP;
     spec.size = sizeof spec;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Commands of the uverbs ABI of any bytes.
+// Commands of the uverbs ABI with arbitrary bytes.
 #include "tests/fuzz/corpus_test.hpp"
 #include "tests/fuzz/inputs.hpp"
 

@@ -9,7 +9,7 @@ namespace {
 
 using namespace softhca;
 
-/// Busy while another one is there.
+/// Busy while another object exists.
 struct Held final : uverbs::Object {
     Held(const bool& busy, bool& gone) : busy_(busy), gone_(gone) {}
     uverbs::Errno take_down(core::Device&) override {

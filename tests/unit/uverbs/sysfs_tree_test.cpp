@@ -70,7 +70,7 @@ TEST_F(BuildTree, WhatADeviceIsFollowsItsSteeringFormat) {
 }
 
 TEST_F(BuildTree, TheRateIsToldAsTheKernelSpellsIt) {
-    config.ports[0].speed_mbps = 1000; // no IB rate is as slow
+    config.ports[0].speed_mbps = 1000; // no IB rate is that low
     config.ports[1].speed_mbps = 50000;
     ASSERT_TRUE(build_tree(config));
     EXPECT_EQ(line("/sys/class/infiniband/mlx5_0/ports/1/rate"), "2.5 Gb/sec (1X SDR)");

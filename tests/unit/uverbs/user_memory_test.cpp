@@ -11,7 +11,7 @@ namespace {
 
 constexpr uint64_t kPage = 4096;
 
-/// Four pages: writable, read-only, inaccessible, and one that is not there.
+/// Four pages: writable, read-only, inaccessible, unmapped.
 class UserMemory : public testing::Test {
   protected:
     void SetUp() override {
