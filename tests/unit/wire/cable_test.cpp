@@ -63,7 +63,7 @@ TEST(PairWire, AnEndMayLeaveAndComeBack) {
     }
     EXPECT_FALSE(a->carrier());
     EXPECT_EQ(send(*a, numbered(0)), SendResult::lost);
-    EXPECT_EQ(receive_numbered(*a, 0, 10), 10u); // b's last frames arrive all the same
+    EXPECT_EQ(receive_numbered(*a, 0, 10), 10u); // b's last frames still arrive
     const auto b = open("pair:t5");
     EXPECT_TRUE(b->peek().empty()); // nothing left from before
     expect_lossless(*a, *b, 10'000);
@@ -89,7 +89,7 @@ TEST(PairWire, FullIsBusy) {
     EXPECT_EQ(send(*a, numbered(sent)), SendResult::sent);
 }
 
-/// Takes so many of the frames that it is offered, which are numbered.
+/// Takes up to `room` of the numbered frames that it is offered.
 struct Taker final : Recipient {
     size_t take(std::span<const iovec> frames) override {
         asked++;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A forked child that runs one function, for what needs a second process.
+// A forked child that runs one function, for tests that need a second process.
 #pragma once
 
 #include <csignal>
@@ -9,7 +9,7 @@
 
 namespace wire_test {
 
-/// The function's result is the exit status. Killed when the test ends before it.
+/// The function's result is the exit status. Killed if the test ends first.
 class Child {
   public:
     template <class Function> explicit Child(Function function) : pid_(fork()) {

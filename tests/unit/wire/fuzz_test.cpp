@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What users, programs and other processes write, for readers of text, captures and links.
+// Arbitrary input from users, programs and other processes for the readers of text, captures and
+// links.
 #include "tests/fuzz/corpus_test.hpp"
 #include "tests/fuzz/inputs.hpp"
 #include "tests/unit/eal.hpp"

@@ -11,7 +11,7 @@ using net::load_be;
 
 const softhca::wire::OpenOptions kPort{.mac = {2, 0, 0, 0, 0, 5}, .mtu = 1500, .lock_dir = {}};
 
-/// RFC 1071 over any bytes: 0xffff when a stored checksum is right.
+/// The RFC 1071 sum of any bytes: 0xffff if the checksum among them is correct.
 uint32_t ones_sum(std::span<const std::byte> bytes, uint32_t sum = 0) {
     for (size_t i = 0; i + 1 < bytes.size(); i += 2)
         sum += load_be<uint16_t>(&bytes[i]);
@@ -49,7 +49,7 @@ TEST(GenWire, FramesAreValidAndCounted) {
 }
 
 TEST(GenWire, NoChecksumSaysThatThereIsNone) {
-    const auto wire = open("gen:count=65536", kPort); // every sum comes up
+    const auto wire = open("gen:count=65536", kPort); // every sum occurs
     uint32_t ones = 0;
     for (wire->start(); !wire->peek().empty(); wire->pop()) {
         const auto checksum = load_be<uint16_t>(&wire->peek()[40]);

@@ -102,8 +102,8 @@ TEST(LinkWire, LastFramesOfAnEndedProcessArrive) {
     EXPECT_FALSE(wire->carrier());
 }
 
-/// The child serves its end until it is killed; the test's end has to notice, and to go on with
-/// the next one.
+/// The child serves its end until it is killed; the test's end must notice, and go on with the next
+/// child.
 TEST(LinkWire, KilledPeerIsNoticedAndMayComeBack) {
     const std::string spec = link("killed");
     const auto wire = open(spec);
@@ -127,7 +127,7 @@ TEST(LinkWire, KilledPeerIsNoticedAndMayComeBack) {
     expect_lossless(*wire, *other, 10'000);
 }
 
-/// A sender that waits for room must not wait for the dead.
+/// A sender that waits for room must not wait for a dead peer.
 TEST(LinkWire, KilledPeerFreesAWaitingSender) {
     const std::string spec = link("waiting");
     const auto wire = open(spec);

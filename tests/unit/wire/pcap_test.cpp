@@ -12,7 +12,7 @@ namespace {
 
 using namespace wire_test;
 
-/// The classic capture file format, by hand: what the wire writes must be readable by others.
+/// The classic capture file format, by hand: others must be able to read what the wire writes.
 struct PcapFileHeader {
     uint32_t magic = 0xa1b2c3d4; // microseconds
     uint16_t major = 2, minor = 4;

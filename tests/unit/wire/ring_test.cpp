@@ -218,7 +218,7 @@ TEST_F(RingTest, AWriterThatTakesOverGarbageStaysInTheRing) {
     }
 }
 
-/// Long enough for frames to start over before its end.
+/// Long enough for the writer to return to the beginning before it reaches the end.
 class LongRingTest : public RingTest {
   protected:
     LongRingTest() : bytes_(65536) {}

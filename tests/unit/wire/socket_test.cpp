@@ -65,7 +65,7 @@ TEST_F(SocketWireTest, ConnectsToAListenerThatExists) {
     EXPECT_EQ(recv(peer, got.data(), got.size(), 0), ssize_t(numbered(0).size()));
     close(peer);
     EXPECT_TRUE(await([&] { return !wire->carrier(); }, {wire.get()}));
-    // The listener is still there: the wire plugs itself in again.
+    // The listener is still there: the wire connects again.
     EXPECT_TRUE(connected(*wire));
     close(listener);
 }
@@ -79,7 +79,7 @@ TEST_F(SocketWireTest, ListensOtherwiseAndServesOneAfterTheOther) {
         ASSERT_TRUE(connected(*wire));
         const auto frame = numbered(uint64_t(peer_number));
         ASSERT_EQ(::send(peer, frame.data(), frame.size(), 0), ssize_t(frame.size()));
-        close(peer); // its frame arrives all the same
+        close(peer); // its frame still arrives
         EXPECT_EQ(await_frame(*wire).size(), frame.size());
         wire->pop();
         EXPECT_TRUE(await([&] { return !wire->carrier(); }, {wire.get()}));
@@ -93,7 +93,8 @@ TEST_F(SocketWireTest, ShortFramesArePaddedRuntsAndLongOnesShow) {
     const std::vector<std::byte> bytes(20000, std::byte{9});
     for (const size_t length : {0, 1, 13, 14, 59, 60, 61, 9018, 20000})
         ASSERT_EQ(::send(peer, bytes.data(), length, 0), ssize_t(length));
-    // Empty: no frame. Below a header: as it is, for the core to count. Too long: cut, likewise.
+    // Empty: no frame. Shorter than a header: unchanged, for the core to count. Too long:
+    // truncated, likewise.
     for (const size_t length : {1, 13, 60, 60, 60, 61, 9018, 10240}) {
         const auto frame = await_frame(*wire);
         ASSERT_EQ(frame.size(), length);
@@ -103,7 +104,7 @@ TEST_F(SocketWireTest, ShortFramesArePaddedRuntsAndLongOnesShow) {
     close(peer);
 }
 
-// An empty message and the end look alike.
+// An empty message and the end of the connection look alike.
 TEST_F(SocketWireTest, WhatFollowsAnEmptyMessageArrivesThoughThePeerHasGone) {
     for (const uint64_t before : {0, 1, 31}) {
         const auto wire = open(spec_);
@@ -152,7 +153,7 @@ TEST_F(SocketWireTest, APeerThatDoesNotReadMakesItBusy) {
     for (uint64_t number = 0; number < sent; ++number)
         ASSERT_EQ(recv(peer, got.data(), got.size(), 0), ssize_t(numbered(number).size()));
     EXPECT_EQ(send(*wire, numbered(sent)), SendResult::sent);
-    // Closing with that one unread is a reset: the wire's own end must survive it.
+    // Closing with that one unread resets the connection: the wire's own end must survive that.
     const auto frame = numbered(7);
     ASSERT_EQ(::send(peer, frame.data(), frame.size(), 0), ssize_t(frame.size()));
     close(peer);
@@ -198,7 +199,7 @@ TEST_F(SocketWireTest, DeadListenersFileIsReplaced) {
     EXPECT_TRUE(connected(*a) && connected(*b));
 }
 
-// Two ends that found nobody listening, each at the same moment.
+// Two ends that both found no listener at the same moment.
 TEST_F(SocketWireTest, TwoListenersFindEachOther) {
     const auto a = open(spec_);
     std::filesystem::rename(path_, path_ + ".hidden");
@@ -230,7 +231,7 @@ TEST_F(SocketWireTest, WaitDescriptorTellsOfPeersAndFrames) {
     wire->pop();
     EXPECT_TRUE(wire->peek().empty());
     EXPECT_EQ(poll(&waiting, 1, 0), 0);
-    const int next = connect_plain(); // it has to wait, and so has who would serve it
+    const int next = connect_plain(); // it must wait, and so must the thread that would serve it
     EXPECT_EQ(poll(&waiting, 1, 0), 0);
     close(peer);
     EXPECT_TRUE(wire->peek().empty());

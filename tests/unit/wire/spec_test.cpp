@@ -75,7 +75,7 @@ TEST(WireSpec, PathsBecomeAbsolute) {
     EXPECT_EQ(with_absolute_paths("pcap:in"), "pcap:" + here + "/in");
     EXPECT_EQ(with_absolute_paths("pcap:/in,o,ut"), "pcap:/in," + here + "/o,ut");
     EXPECT_EQ(with_absolute_paths("pcap:,out"), "pcap:," + here + "/out");
-    const std::string longest = "socket:" + std::string(100, 'x'); // too long behind another one
+    const std::string longest = "socket:" + std::string(100, 'x'); // too long after another path
     for (const std::string& same : {longest, std::string("gen:size=64"), std::string("nothing")})
         EXPECT_EQ(with_absolute_paths(same), same);
 }

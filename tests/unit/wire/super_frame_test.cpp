@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// TCP packets that pass a TAP as one: what is made of them, and of what nothing is made.
+// TCP packets that pass a TAP as one: what becomes of them, and which ones are not merged.
 #include "app/softhca/wire/super_frame.hpp"
 #include "tests/unit/net/frames.hpp"
 
@@ -53,7 +53,7 @@ Connection over_ipv6() {
     return connection;
 }
 
-/// In pieces whose lengths are odd.
+/// In pieces, cut at odd offsets.
 bool take(Merger& merger, const Bytes& frame) {
     auto* const data = const_cast<uint8_t*>(frame.data());
     const iovec pieces[] = {{data, 15}, {data + 15, 2}, {data + 17, frame.size() - 17}};
@@ -115,8 +115,8 @@ TEST_P(SuperFrame, PacketsComeBackAsTheyWere) {
     EXPECT_TRUE(take(merger, packets[0])) << "another one begins";
 }
 
-/// A receiver that does not know of packets sees one, whose checksums are right when the one that
-/// is left to it is filled in.
+/// A receiver that does not know of super-frames sees one packet, whose checksums are correct once
+/// the one left to the receiver is filled in.
 TEST_P(SuperFrame, IsAPacketItself) {
     Spec whole = connection.spec(0);
     for (size_t i = 0; i < 3; i++)
@@ -141,7 +141,8 @@ TEST_P(SuperFrame, OnePacketStaysAsItIs) {
     EXPECT_EQ(std::memcmp(&super.header, &none, sizeof none), 0);
 }
 
-/// With the last packet of what an application wrote at once, as a receiver waits for no more.
+/// It ends with the last packet of what an application wrote at once, as a receiver waits for no
+/// more.
 TEST_P(SuperFrame, EndsWithAShorterPacketOrAPush) {
     const auto shorter = [](Spec& spec) { spec.payload.resize(500); };
     const auto pushed = [](Spec& spec) { spec.tcp_flags |= kPsh; };
@@ -178,7 +179,7 @@ TEST_P(SuperFrame, HoldsWhatFitsIntoAnIpPacket) {
     }
 }
 
-/// Each is a packet that would lose something if it became a part of the one before it.
+/// Each of these would lose something if it were merged into the previous one.
 TEST_P(SuperFrame, WhatDoesNotFollowStaysOut) {
     const auto but = [this](const std::function<void(Spec&)>& change) {
         Spec spec = connection.spec(1);

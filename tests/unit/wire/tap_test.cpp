@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// TAPs are made in a network namespace of a child process, as an unprivileged user may.
+// TAPs are created in a child process's network namespace, as unprivileged users may do.
 #include "app/softhca/wire/tap.hpp"
 #include "tests/unit/net/frames.hpp"
 #include "tests/unit/wire/child.hpp"
@@ -32,7 +32,7 @@ constexpr int kNoNamespaces = 77;
         }                                                                                          \
     } while (false)
 
-/// Runs the body as root of a new network namespace. GTEST_SKIP where the kernel forbids that.
+/// Runs the body as root of a new network namespace. GTEST_SKIP if the kernel forbids that.
 template <class Body> void in_namespace(Body body) {
     Child child([&] {
         const int flags = geteuid() == 0 ? CLONE_NEWNET : CLONE_NEWUSER | CLONE_NEWNET;
@@ -64,7 +64,7 @@ ifreq query(const std::string& name, unsigned long what) {
     return request;
 }
 
-/// The namespace's own IPv6 chatter is not ours: frames carry an EtherType for experiments.
+/// An experimental EtherType distinguishes frames from the namespace's own IPv6 traffic.
 std::vector<std::byte> marked(uint64_t number) {
     auto frame = numbered(number);
     frame[12] = std::byte{0x88};
@@ -97,7 +97,7 @@ TEST(TapWire, FramesPassBothWays) {
             wire->pop();
             ssize_t length;
             sockaddr_ll from{};
-            do { // our own frames are seen as well, as outgoing
+            do { // our own frames are seen as well, as outgoing ones
                 socklen_t size = sizeof from;
                 length = recvfrom(partner, got.data(), got.size(), 0,
                                   reinterpret_cast<sockaddr*>(&from), &size);
@@ -139,7 +139,7 @@ std::vector<frames::Bytes> connection() {
     return packets;
 }
 
-/// The packet socket, which asks for it, sees the header of a super-frame and may write one.
+/// A packet socket that asks for it sees the header of a super-frame, and may write one.
 TEST(TapWire, PacketsOfAConnectionPassAsOneBothWays) {
     in_namespace([] {
         const auto wire = open("tap:t0");
@@ -276,7 +276,7 @@ TEST(TapWire, ErrorsTellWhatToDo) {
     });
 }
 
-/// Who may not change it takes it as it is, if the frames of the port pass.
+/// A user who may not change the TAP uses it as it is, if the port's frames fit.
 TEST(TapWire, OneThatAnAdministratorMadeIsLargeEnough) {
     in_namespace([] {
         constexpr uid_t kNobody = 65534;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Numbered frames through a wire: what is lost, doubled, out of order or damaged shows.
+// Numbered frames through a wire: loss, duplication, reordering and damage show.
 #pragma once
 
 #include "app/softhca/wire/open.hpp"
@@ -32,7 +32,7 @@ inline std::string error_of(const std::string& spec,
     return wire ? "" : wire.error().what;
 }
 
-/// The frame of a number: 60 to 1514 bytes, each byte known.
+/// The frame with a number: 60 to 1514 bytes, each byte known.
 inline std::vector<std::byte> numbered(uint64_t number) {
     std::vector<std::byte> frame(60 + number * 7919 % 1455);
     std::memset(frame.data(), int(number & 0xff), frame.size());
@@ -48,7 +48,7 @@ inline SendResult send(Wire& wire, std::span<const std::byte> frame) {
     return wire.send({pieces, uint32_t(frame.size())});
 }
 
-/// Sends frames [first, end), again and again while the wire is busy. False: the wire lost one.
+/// Sends frames [first, end), retrying while the wire is busy. False: the wire lost one.
 inline bool send_numbered(Wire& wire, uint64_t first, uint64_t end) {
     const auto deadline = Clock::now() + kPatience;
     for (uint64_t number = first; number < end; ++number) {
@@ -65,7 +65,7 @@ inline bool send_numbered(Wire& wire, uint64_t first, uint64_t end) {
     return true;
 }
 
-/// Waits for a frame; empty when none came in time.
+/// Waits for a frame; empty if none came in time.
 inline std::span<const std::byte> await_frame(Wire& wire, Clock::duration patience = kPatience) {
     const auto deadline = Clock::now() + patience;
     for (;;) {
@@ -76,7 +76,7 @@ inline std::span<const std::byte> await_frame(Wire& wire, Clock::duration patien
 }
 
 /// Receives exactly the frames [first, end) in order. Returns the number of the first one that is
-/// missing or wrong; `end` when all is well.
+/// missing or wrong; `end` if all is well.
 inline uint64_t receive_numbered(Wire& wire, uint64_t first, uint64_t end) {
     for (uint64_t number = first; number < end; ++number) {
         const auto frame = await_frame(wire);
@@ -103,7 +103,7 @@ bool await(Condition condition, std::initializer_list<Wire*> wires,
     return true;
 }
 
-/// Both directions at once, each wire served by a thread of its own as by a device thread.
+/// Both directions at once, each wire served by its own thread, as by a device thread.
 inline void expect_lossless(Wire& a, Wire& b, uint64_t count) {
     const auto serve = [count](Wire& wire, uint64_t& received, bool& sent) {
         const auto deadline = Clock::now() + kPatience;
