@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The device side of mapped mlx5 rings, in plain memory: tests write CQEs by hand and read WQEs,
-// doorbell records and UAR writes back.
+// The device side of mapped mlx5 rings, in plain memory: tests write CQEs by hand and read back
+// WQEs, doorbell records and UAR writes.
 #pragma once
 
 #include "common/mlx5/formats.hpp"
@@ -13,10 +13,10 @@
 
 namespace rings_test {
 
-/// Initial content: opcode invalid, owned by the device.
+/// Initial content: invalid opcode, owned by the device.
 inline constexpr uint8_t kFreshOpOwn = static_cast<uint8_t>(mlx5::CqeOpcode::invalid) << 4;
 
-/// Rings begin with a cache line, as those of providers do.
+/// Rings start on a cache line, as providers' rings do.
 template <class T> struct LineAllocator {
     using value_type = T;
     static constexpr std::align_val_t kLine{RTE_CACHE_LINE_SIZE};
@@ -33,14 +33,14 @@ struct FakeCq {
         handle.cq_context = this;
     }
 
-    /// Writes the next CQE as the device does: content first, then opcode and owner.
+    /// Writes the next CQE as the device does: contents first, then opcode and owner.
     void write(mlx5::Cqe cqe, mlx5::CqeOpcode opcode) {
         const auto size = static_cast<uint32_t>(ring.size());
         cqe.op_own = static_cast<uint8_t>(static_cast<uint8_t>(opcode) << 4 |
                                           (producer / size & mlx5::kOwnerMask));
         ring[producer++ % size] = cqe;
     }
-    /// A compressed block: arrays first, the title last. The entries between stay as they are.
+    /// A compressed block: arrays first, the title last. Entries in between are left alone.
     void write_block(mlx5::Cqe title, const std::vector<mlx5::MiniCqe>& minis) {
         const auto size = static_cast<uint32_t>(ring.size());
         for (uint32_t i = 0; i < minis.size(); ++i) {
@@ -101,7 +101,7 @@ struct FakeSq {
         return static_cast<uint32_t>(ring.size()) / mlx5::kWqebb;
     }
 
-    /// Bytes of the WQE at WQEBB `index`, unwrapped.
+    /// The bytes of the WQE at WQEBB `index`, without the wrap-around.
     [[nodiscard]] std::vector<uint8_t> wqe(uint16_t index, uint32_t bytes) const {
         std::vector<uint8_t> out(bytes);
         for (uint32_t i = 0; i < bytes; ++i)

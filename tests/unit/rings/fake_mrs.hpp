@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What rings need of their process, without a device.
+// What rings need from their process, without a device.
 #pragma once
 
 #include "common/net/endian.hpp"
@@ -18,7 +18,7 @@ inline mlx5dv_clock_info fake_clock{.nsec = 1'000'000,
                                     .shift = 1,
                                     .mask = (uint64_t{1} << 60) - 1};
 
-/// One region that spans all memory, until told otherwise; host of every port while it lives.
+/// One region that spans all memory unless a test splits it; host of every port while it exists.
 class FakeMrs final : public rawqp::RingHost {
   public:
     static constexpr uint32_t kLkey = 0x00a1b200;
@@ -46,7 +46,7 @@ class FakeMrs final : public rawqp::RingHost {
         info = fake_clock;
         return 0;
     }
-    /// Caches must forget what they hold.
+    /// Invalidates the caches.
     void unregister() { table.next_generation(); }
 
     rawqp::MrTable table; ///< empty
@@ -54,7 +54,7 @@ class FakeMrs final : public rawqp::RingHost {
     bool refuse = false;
     uint64_t clock_ticks = 0; ///< of the device
     int clock_error = 0;
-    uintptr_t split = 0; ///< addresses from here on have kLkey + 1
+    uintptr_t split = 0; ///< addresses from here on have lkey kLkey + 1
 
   private:
     static rawqp::MrEntry make_entry(uintptr_t start, uintptr_t end, uint32_t lkey) {

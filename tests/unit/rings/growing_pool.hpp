@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A pool of mbufs that is made with some of them and gets as many more later, in memory of its own:
-// what applications do that populate their pools piece by piece.
+// An mbuf pool that is created partly populated and gets as many mbufs again later, in separate
+// memory, as in applications that populate their pools piecemeal.
 #pragma once
 
 #include "tests/unit/eal.hpp"
@@ -23,7 +23,7 @@ class GrowingPool {
         populate(memory());
     }
     [[nodiscard]] rte_mempool* get() const { return pool_.get(); }
-    /// Where the mbufs of grow() will lie, behind the others.
+    /// Where the mbufs of grow() will be, after the others.
     [[nodiscard]] uintptr_t later_memory() const { return memory() + bytes_; }
     void grow() { populate(later_memory()); }
 
@@ -41,7 +41,7 @@ class GrowingPool {
         rte_mempool_obj_iter(
             pool_.get(),
             [](rte_mempool* pool, void*, void* object, unsigned number) {
-                if (static_cast<rte_mbuf*>(object)->pool == nullptr) // not one of the first
+                if (static_cast<rte_mbuf*>(object)->pool == nullptr) // not one of the first mbufs
                     rte_pktmbuf_init(pool, nullptr, object, number);
             },
             nullptr);
@@ -49,7 +49,7 @@ class GrowingPool {
 
     std::unique_ptr<void, Free> memory_; // freed after the pool
     test_eal::Pool pool_;
-    size_t bytes_; ///< of either piece: a page for each mbuf, as none may lie in two
+    size_t bytes_; ///< of each part: a page per mbuf, because none may span two
 };
 
 } // namespace rings_test

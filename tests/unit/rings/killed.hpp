@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Code that ends after some of its instructions, as that of a process which is killed: what it
-// shares with other processes stays as it is then.
+// Code that is stopped after some of its instructions, like that of a killed process: what it
+// shares with other processes stays as it was at that moment.
 #pragma once
 
 #if defined(__x86_64__)
@@ -15,24 +15,24 @@
 #include <vector>
 #include <x86intrin.h>
 
-extern "C" const char __executable_start; // the linker's. NOLINT(bugprone-reserved-identifier)
+extern "C" const char __executable_start; // from the linker. NOLINT(bugprone-reserved-identifier)
 
 namespace rings_test {
 
-/// Steps by the CPU's trap flag: the kernel sends SIGTRAP after each instruction.
+/// Single-steps with the CPU's trap flag: the kernel sends SIGTRAP after each instruction.
 class StepByStep {
   public:
     StepByStep() {
         struct sigaction step {};
         step.sa_sigaction = on_step;
-        step.sa_flags = SA_SIGINFO | SA_NODEFER; // it may not return
+        step.sa_flags = SA_SIGINFO | SA_NODEFER; // the handler may never return
         sigaction(SIGTRAP, &step, &before_);
     }
     ~StepByStep() { sigaction(SIGTRAP, &before_, nullptr); }
     StepByStep(const StepByStep&) = delete;
     StepByStep& operator=(const StepByStep&) = delete;
 
-    /// Runs that many instructions of `code`. True: it came to its end before.
+    /// Runs that many instructions of `code`. Returns true if it ended before.
     template <class Code> bool run(uint64_t instructions, const Code& code) {
         left = instructions;
         if (sigsetjmp(killed, 0) != 0) return false;
@@ -41,8 +41,8 @@ class StepByStep {
         __writeeflags(__readeflags() & ~kTrap);
         return true;
     }
-    /// Within `code`: what another process does, whose instructions do not count. Returns its
-    /// result.
+    /// Called within `code`: does what another process would do, without counting its instructions.
+    /// Returns its result.
     template <class Other> static auto elsewhere(const Other& other) {
         const uint64_t flags = __readeflags();
         __writeeflags(flags & ~kTrap);
@@ -51,12 +51,12 @@ class StepByStep {
         return result;
     }
 
-    static inline uint64_t steps = 0; ///< of all runs
-    /// The instruction that was not run any more, for `addr2line -Cfipe rawqp-unit`.
+    static inline uint64_t steps = 0; ///< in all runs
+    /// The first instruction that was not executed, for `addr2line -Cfipe rawqp-unit`.
     [[nodiscard]] static std::string where() { return fmt::format("{:#x}", at); }
 
   private:
-    static constexpr uint64_t kTrap = 0x100; ///< of EFLAGS
+    static constexpr uint64_t kTrap = 0x100; ///< in EFLAGS
     static void on_step(int, siginfo_t*, void* context) {
         ++steps;
         left = left - 1;
@@ -72,11 +72,11 @@ class StepByStep {
     struct sigaction before_ {};
 };
 
-/// Calls `killed_after(steps)`, which says whether the code had ended before, for so many steps
-/// that all parts of the code are met. Each step costs a trap, so the points lie apart, unless the
-/// environment asks for all of them with RAWQP_EVERY_INSTRUCTION=1.
+/// Calls `killed_after(steps)`, which returns whether the code ended before that, with steps spread
+/// over the whole code. Each step costs a trap, so not every instruction is tried unless the
+/// environment has RAWQP_EVERY_INSTRUCTION=1.
 template <class Killed> void kill_everywhere(const Killed& killed_after) {
-    constexpr uint64_t kToItsEnd = UINT64_MAX, kPoints = 100, kSteps = 100'000; // in all, about
+    constexpr uint64_t kToItsEnd = UINT64_MAX, kPoints = 100, kSteps = 100'000; // approximate total
     const uint64_t before = StepByStep::steps;
     ASSERT_TRUE(killed_after(kToItsEnd));
     const uint64_t all = StepByStep::steps - before;
@@ -89,8 +89,8 @@ template <class Killed> void kill_everywhere(const Killed& killed_after) {
     }
 }
 
-/// A pool that a process which is killed does not leave locked, as DPDK's rings would be: whatever
-/// its code was about to take or give back is lost, or still there. One at a time.
+/// A pool that a killed process does not leave locked, as it would DPDK's rings: what its code was
+/// taking or giving back is either lost or still there. Only one at a time.
 class SturdyPool {
   public:
     explicit SturdyPool(unsigned count, unsigned cache = 0) {
@@ -99,7 +99,7 @@ class SturdyPool {
             kName, count, cache, 0, RTE_MBUF_DEFAULT_BUF_SIZE, SOCKET_ID_ANY, kName));
         everything_ = objects;
     }
-    /// As at the beginning: nothing is lost.
+    /// Restores the initial state: nothing is lost.
     void restore() {
         if (auto* const cache = rte_mempool_default_cache(pool.get(), rte_lcore_id()))
             cache->len = 0;
@@ -110,7 +110,7 @@ class SturdyPool {
         objects = everything_;
         available = objects.size();
     }
-    /// Mbufs that are not there. Fails the test if one is there twice.
+    /// The number of mbufs that are missing. Fails the test if one is there twice.
     [[nodiscard]] size_t lacking() const {
         rte_mempool_cache_flush(nullptr, pool.get());
         const std::set<void*> different(objects.begin(), objects.begin() + available);
@@ -122,7 +122,7 @@ class SturdyPool {
 
   private:
     static constexpr char kName[] = "sturdy";
-    /// Registered at first use.
+    /// Registered on first use.
     static int driver() {
         static const int index = [] {
             rte_mempool_ops ops{};
@@ -154,7 +154,7 @@ class SturdyPool {
     }
 
     static inline std::vector<void*> objects;
-    static inline size_t available; ///< so many, from the first on
+    static inline size_t available; ///< that many, from the front
     std::vector<void*> everything_;
 };
 

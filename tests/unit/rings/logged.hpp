@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the driver logs, which the unit tests' EAL otherwise keeps back below errors.
+// What the driver logs: the unit tests' EAL otherwise suppresses everything below errors.
 #pragma once
 
 #include "drivers/net/rawqp/dpdk.hpp"
@@ -9,7 +9,7 @@
 
 namespace rings_test {
 
-/// The log of `work`, warnings and up.
+/// The log output of `work`, warnings and above.
 template <class Work> [[nodiscard]] std::string logged(Work&& work) {
     const uint32_t level = rte_log_get_global_level();
     rte_log_set_global_level(RTE_LOG_WARNING);

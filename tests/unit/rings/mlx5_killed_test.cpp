@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Bursts on mapped mlx5 rings that end after any of their instructions, in a process that is
-// killed. Another process goes on with the ring: nothing is sent or received wrongly, no mbuf is
-// freed twice, and no more are lost than the burst was at work on.
+// Bursts on mapped mlx5 rings that stop after any of their instructions because their process is
+// killed. Another process continues with the ring: nothing is sent or received wrongly, no mbuf is
+// freed twice, and no more are lost than the burst was working on.
 #include "drivers/net/rawqp/rings/mlx5/striding_ring.hpp"
 #include "tests/unit/rings/killed.hpp"
 #include "tests/unit/rings/mlx5_striding.hpp"
@@ -14,9 +14,9 @@
 namespace rings_test {
 namespace {
 
-constexpr uint16_t kNext = 2; ///< packets of the other process
+constexpr uint16_t kNext = 2; ///< packets sent or received by the other process
 
-/// No messages: most instructions of a recovery would be theirs.
+/// No messages: otherwise most instructions of a recovery would be logging.
 class Silence {
   public:
     Silence() { rte_log_set_global_level(RTE_LOG_EMERG); }
@@ -51,7 +51,7 @@ class Mlx5TxKilled : public Mlx5Tx, public testing::WithParamInterface<TxCase> {
         wire.clear();
         start(GetParam().setup);
     }
-    /// What was posted in `seed` order goes on the wire, after what the killed process had posted.
+    /// These packets go on the wire in `seed` order, after those of the killed process.
     void expect_sent(uint32_t seed, uint16_t count) {
         ASSERT_EQ(send(packets(seed, count)), count);
         while (pending_wqebbs() > 0)
@@ -61,8 +61,8 @@ class Mlx5TxKilled : public Mlx5Tx, public testing::WithParamInterface<TxCase> {
         for (uint16_t i = 0; i < count; ++i)
             ASSERT_EQ(execute(), expected(seed + i, 64));
     }
-    /// The process is killed in the burst after `before` others, wherever in it. `shared`: that
-    /// burst's mbufs have another holder, who still has them in the end.
+    /// The process is killed at any point of the burst that follows `before` others. `shared`:
+    /// somebody else also holds that burst's mbufs, and still does at the end.
     void another_goes_on(uint32_t before, bool shared = false) {
         constexpr size_t kAskEvery = 16; // of 64 descriptors
         const uint16_t burst_size = GetParam().burst;
@@ -89,7 +89,7 @@ class Mlx5TxKilled : public Mlx5Tx, public testing::WithParamInterface<TxCase> {
         });
     }
 
-    /// The queue's error is met by the process that is killed, and by another one.
+    /// The queue's error is found by the process that is killed, and then by another one.
     void another_recovers() {
         const uint16_t burst_size = GetParam().burst;
         const Silence silence;
@@ -107,7 +107,7 @@ class Mlx5TxKilled : public Mlx5Tx, public testing::WithParamInterface<TxCase> {
             const auto in_error = [&] {
                 return rawqp::kMlx5Format.tx_descriptor_status(ring, 0) == RTE_ETH_TX_DESC_UNAVAIL;
             };
-            while (in_error()) // a reset is tried once in a millisecond
+            while (in_error()) // a reset is attempted at most once per millisecond
                 rte_delay_us_block(100);
             expect_sent(1000, kNext);
             expect_sent(1100, kNext);
@@ -117,7 +117,7 @@ class Mlx5TxKilled : public Mlx5Tx, public testing::WithParamInterface<TxCase> {
             return ended;
         });
     }
-    /// The device's part of a reset is another process's.
+    /// The device's part of a reset is not done by the killed process.
     void forget() override {
         (void)StepByStep::elsewhere([this] {
             Mlx5Tx::forget();
@@ -134,7 +134,7 @@ TEST_P(Mlx5TxKilled, AnotherProcessGoesOn) { another_goes_on(2); }
 TEST_P(Mlx5TxKilled, WhereItAsksForACompletion) { another_goes_on(15 / GetParam().burst); }
 TEST_P(Mlx5TxKilled, WhereItFrees) { another_goes_on(15 / GetParam().burst + 1); }
 
-/// Where applications promise nothing of mbufs.
+/// Where applications do not promise that mbufs are unshared.
 class Mlx5TxKilledSharing : public Mlx5TxKilled {};
 TEST_P(Mlx5TxKilledSharing, MbufsOfOthersStayTheirs) { another_goes_on(2, true); }
 
@@ -160,11 +160,11 @@ struct RxCase {
     const char* name;
     bool compressed = false;
     uint8_t segments = 1;
-    unsigned cache = 0;    ///< mbufs of the pool's that an lcore may hold
-    bool attached = false; ///< packets of the first WQE are still out, from before others came
+    unsigned cache = 0;    ///< mbufs of the pool that an lcore may cache
+    bool attached = false; ///< packets of the first WQE are held, from before the ring is shared
 };
 
-/// Receive rings of either kind that processes share.
+/// Receive rings of either kind, shared between processes.
 template <class Rings>
 class RxKilled : public Rings, public testing::WithParamInterface<std::tuple<RxCase, unsigned>> {
   protected:
@@ -179,7 +179,7 @@ class RxKilled : public Rings, public testing::WithParamInterface<std::tuple<RxC
                 .cq_entries = variant.compressed ? 128u : 64u,
                 .compressed = variant.compressed};
     }
-    /// `in_block` is what deliver_block() is told of such a packet.
+    /// `in_block` is how such a packet is described to deliver_block().
     template <class InBlock>
     void deliver_some(uint16_t count, uint32_t bytes, const InBlock& in_block) {
         if (variant.compressed) {
@@ -190,19 +190,19 @@ class RxKilled : public Rings, public testing::WithParamInterface<std::tuple<RxC
         }
     }
 
-    /// The queue has failed; this process is killed in the burst that finds out, and another one
-    /// has the queue receive again. Returns whether the burst had ended before.
+    /// The queue has failed. This process is killed in the burst that finds out, and another one
+    /// makes the queue receive again. Returns whether the burst had ended before.
     bool another_recovers(uint64_t steps) {
         const auto reset = this->mrs.on_reset;
         this->resets = 0;
-        // The device's part of it is another process's.
+        // The device's part is not done by the killed process.
         this->mrs.on_reset = [reset] { return StepByStep::elsewhere(reset); };
         this->break_queue(mlx5::CqeSyndrome::local_protection);
         rte_mbuf* got[8];
         const bool ended = step_by_step.run(steps, [&] { this->receive(got, 8); });
         EXPECT_TRUE(!ended || this->resets == 1);
-        // A reset is tried once in a millisecond; buffers that this process has posted may be
-        // posted anew.
+        // A reset is attempted at most once per millisecond; buffers that this process has posted
+        // may be posted again.
         constexpr int kTries = 1000, kSettled = 15;
         int settled = 0;
         for (int i = 0; i < kTries && settled < kSettled; ++i) {
@@ -223,7 +223,7 @@ class RxKilled : public Rings, public testing::WithParamInterface<std::tuple<RxC
 
 class Mlx5RxKilled : public RxKilled<Mlx5Rx> {
   protected:
-    void TearDown() override { // stopped already, and mbufs may be lost
+    void TearDown() override { // already stopped, and mbufs may be lost
         if (ring != nullptr) rawqp::kMlx5Format.rx_destroy(ring);
     }
     void start_anew() {
@@ -241,7 +241,7 @@ class Mlx5RxKilled : public RxKilled<Mlx5Rx> {
 };
 
 TEST_P(Mlx5RxKilled, AnotherProcessGoesOn) {
-    constexpr uint16_t kFirst = 4, kSecond = 14; // the latter's burst replaces buffers
+    constexpr uint16_t kFirst = 4, kSecond = 14; // the second burst replaces buffers
     kill_everywhere([&](uint64_t steps) {
         start_anew();
         deliver_some(kFirst);
@@ -265,10 +265,10 @@ TEST_P(Mlx5RxKilled, AnotherProcessGoesOn) {
     });
 }
 
-/// All readers have the same recovery.
+/// All readers share the same recovery.
 class Mlx5RxKilledRecovering : public Mlx5RxKilled {};
 TEST_P(Mlx5RxKilledRecovering, AnotherProcessDoes) {
-    // The failed WQE is inside the ring; some slots are free, too few for a refill.
+    // The failed WQE is in the middle of the ring; some slots are free, too few for a refill.
     constexpr uint16_t kFirst = 14;
     const Silence silence;
     kill_everywhere([&](uint64_t steps) {
@@ -277,7 +277,7 @@ TEST_P(Mlx5RxKilledRecovering, AnotherProcessDoes) {
         take_the_rest(kFirst, kBytes);
         const bool ended = another_recovers(steps);
         SCOPED_TRACE("at " + StepByStep::where());
-        for (int i = 0; i < 60 && !HasFailure(); ++i) { // around the ring, and more
+        for (int i = 0; i < 60 && !HasFailure(); ++i) { // more than once around the ring
             deliver_some(kNext);
             take_the_rest(kNext, kBytes);
         }
@@ -310,10 +310,10 @@ INSTANTIATE_TEST_SUITE_P(
 class Mlx5StridingKilled : public RxKilled<Mlx5StridingRing> {
   protected:
     void TearDown() override { destroy(); }
-    void destroy() { // stopped already, and mbufs may be lost
+    void destroy() { // already stopped, and mbufs may be lost
         if (ring != nullptr) format.rx_destroy(ring);
         ring = nullptr;
-        // A buffer that stays out keeps its pool, of which there would be one for each point.
+        // A buffer that is never returned keeps its pool alive, which would add up.
         std::vector<rte_mempool*> kept;
         rte_mempool_walk(
             [](rte_mempool* mempool, void* all) {
@@ -333,7 +333,7 @@ class Mlx5StridingKilled : public RxKilled<Mlx5StridingRing> {
         start(setup());
     }
     void deliver_some(uint16_t count) { RxKilled::deliver_some(count, kBytes, kBytes); }
-    /// They are out, attached or copied by the variant, when other processes come.
+    /// These are held, attached or copied depending on the variant, when the ring becomes shared.
     template <uint16_t Count> void take_first(std::array<rte_mbuf*, Count>& packets) {
         if (!variant.attached) format.rx_share(*ring);
         deliver_some(Count);
@@ -341,7 +341,7 @@ class Mlx5StridingKilled : public RxKilled<Mlx5StridingRing> {
         EXPECT_EQ(RTE_MBUF_HAS_EXTBUF(packets[0]) != 0, variant.attached);
         format.rx_share(*ring);
     }
-    /// Each WQE goes round, and the first packets are as they were.
+    /// Every WQE is reused, and the first packets have not changed.
     template <uint16_t Count> void go_round(const std::array<rte_mbuf*, Count>& first) {
         for (uint32_t i = 0; i < 2 * kWqes && !HasFailure(); ++i) {
             deliver_some(kStrides / 2);
@@ -351,11 +351,11 @@ class Mlx5StridingKilled : public RxKilled<Mlx5StridingRing> {
             take(first[i], i, kBytes);
     }
 
-    static constexpr uint32_t kBytes = 2 * kCopyBytes; ///< copied as the ring is shared
+    static constexpr uint32_t kBytes = 2 * kCopyBytes; ///< copied while the ring is shared
 };
 
 TEST_P(Mlx5StridingKilled, AnotherProcessGoesOn) {
-    constexpr uint16_t kFirst = kStrides - 3, kSecond = 10; // the latter's burst ends the WQE
+    constexpr uint16_t kFirst = kStrides - 3, kSecond = 10; // the second burst ends the WQE
     kill_everywhere([&](uint64_t steps) {
         start_anew();
         std::array<rte_mbuf*, kFirst> first{};
@@ -377,7 +377,7 @@ TEST_P(Mlx5StridingKilled, AnotherProcessGoesOn) {
 
 class Mlx5StridingKilledRecovering : public Mlx5StridingKilled {};
 TEST_P(Mlx5StridingKilledRecovering, AnotherProcessDoes) {
-    constexpr uint16_t kFirst = kStrides + 3; // packets of the present WQE are out
+    constexpr uint16_t kFirst = kStrides + 3; // packets of the current WQE are held
     const Silence silence;
     kill_everywhere([&](uint64_t steps) {
         start_anew();

@@ -21,7 +21,7 @@ inline constexpr uint64_t kAllOffloads =
 
 /// What a test may choose before start().
 struct RxSetup {
-    rte_mempool* own_pool = nullptr; ///< the test's; null: one is made
+    rte_mempool* own_pool = nullptr; ///< the test's pool; null: one is created
     uint16_t descriptors = 64;
     uint8_t segments = 1;
     unsigned pool_size = 256;
@@ -29,7 +29,7 @@ struct RxSetup {
     uint32_t cq_entries = 64;
     uint64_t offloads = 0;
     bool mark = false;
-    bool metadata = false; ///< with marks
+    bool metadata = false; ///< needs marks
     bool real_time = false;
     bool compressed = false; ///< the CQ may hold blocks of mini CQEs
     unsigned cache = 0;      ///< of the pool, per lcore
@@ -37,7 +37,7 @@ struct RxSetup {
 
 class Mlx5Rx : public test_eal::EalTest {
   protected:
-    /// The reader that the queue gets.
+    /// Selects the reader that the queue gets.
     unsigned simd_bits = kScalar;
 
     static constexpr uint16_t kPort = 7;
@@ -80,7 +80,7 @@ class Mlx5Rx : public test_eal::EalTest {
         burst = rawqp::kMlx5Format.rx_burst(spec);
     }
 
-    /// Stops the queue; every mbuf must be back in the pool.
+    /// Stops the queue and checks that every mbuf is back in the pool.
     void TearDown() override { finish(); }
     void finish() {
         if (ring == nullptr) return;
@@ -90,8 +90,8 @@ class Mlx5Rx : public test_eal::EalTest {
         EXPECT_EQ(rte_mempool_in_use_count(spec.pool), 0u);
     }
 
-    /// The control path's part of a recovery: the device forgets its indices and the record is
-    /// zero.
+    /// The control path's part of a recovery: the device forgets its indices and the doorbell
+    /// record is cleared.
     int on_reset() {
         ++resets;
         if (reset_result != 0) return reset_result;
@@ -118,7 +118,7 @@ class Mlx5Rx : public test_eal::EalTest {
         cqe.wqe_counter = consumed++;
         cq->write(cqe, mlx5::CqeOpcode::resp_send);
     }
-    /// As many packets as there are mini CQEs, completed in one block.
+    /// One packet per mini CQE, all completed in one block.
     void deliver_block(const mlx5::Cqe& title, const std::vector<mlx5::MiniCqe>& minis) {
         for (const mlx5::MiniCqe& mini : minis) {
             fill(mini.byte_count);
@@ -126,13 +126,13 @@ class Mlx5Rx : public test_eal::EalTest {
         }
         cq->write_block(title, minis);
     }
-    /// The same with a frame of the test's own.
+    /// The same with a frame given by the test.
     void deliver(const Bytes& frame, mlx5::Cqe cqe) {
         own_frame = &frame;
         deliver(static_cast<uint32_t>(frame.size()), cqe);
         own_frame = nullptr;
     }
-    /// As many such frames as a block is to have.
+    /// `count` copies of such a frame, completed in one block.
     void deliver_block(const mlx5::Cqe& title, const Bytes& frame, size_t count) {
         own_frame = &frame;
         deliver_block(title,
@@ -158,7 +158,7 @@ class Mlx5Rx : public test_eal::EalTest {
         ASSERT_EQ(at, bytes) << "does not fit in the WQE";
         ++sequence;
     }
-    /// Byte `at` of the packet that the device has received.
+    /// Byte `at` of the packet being received.
     [[nodiscard]] uint8_t content(uint32_t at) const {
         return own_frame != nullptr ? (*own_frame)[at] : pattern(sequence, at);
     }
@@ -166,7 +166,7 @@ class Mlx5Rx : public test_eal::EalTest {
         return static_cast<uint8_t>(packet * 31 + offset * 7 + (offset >> 8));
     }
     /// Checks that `mbuf` is packet number `packet` with `bytes` bytes, and frees it as
-    /// applications do: with fields that the next packet must not inherit.
+    /// applications do: with fields set that the next packet must not inherit.
     void take(rte_mbuf* mbuf, uint32_t packet, uint32_t bytes) {
         ASSERT_EQ(mbuf->pkt_len, bytes);
         ASSERT_EQ(mbuf->port, kPort);
@@ -189,7 +189,7 @@ class Mlx5Rx : public test_eal::EalTest {
         ASSERT_EQ(mbuf->nb_segs, segments);
         rte_pktmbuf_free(mbuf);
     }
-    /// Takes and frees what is there: packets that follow each other, to the last one delivered.
+    /// Takes and frees what has arrived: consecutive packets, up to the last one delivered.
     void take_the_rest(uint16_t at_least, uint32_t bytes) {
         rte_mbuf* got[64];
         const uint16_t count = receive(got, 64);
@@ -216,7 +216,7 @@ class Mlx5Rx : public test_eal::EalTest {
     int reset_result = 0;
 };
 
-/// The same for each reader that this CPU has.
+/// The same for each reader that this CPU supports.
 class Mlx5RxReaders : public Mlx5Rx, public testing::WithParamInterface<unsigned> {
   protected:
     void SetUp() override {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Every reader of mapped mlx5 rings says the same of the same CQEs, bit for bit.
+// All readers of mapped mlx5 rings produce the same result for the same CQEs, bit for bit.
 #include "tests/unit/rings/mlx5_rx.hpp"
 #include "tests/unit/rings/received.hpp"
 
@@ -11,7 +11,7 @@ namespace {
 struct Scenario {
     const char* name;
     RxSetup setup;
-    bool blocks = false; ///< some completions come compressed
+    bool blocks = false; ///< some completions are compressed
 };
 
 class Mlx5RxDifferential : public Mlx5Rx,
@@ -23,7 +23,7 @@ class Mlx5RxDifferential : public Mlx5Rx,
 
     void deliver_some(bool blocks) {
         for (uint32_t n = random_() % 80; n > 0; --n) {
-            // How many are posted depends on when a reader refills; half a ring always is.
+            // How many are posted depends on when a reader refills; at least half a ring is.
             const uint32_t free = rq->wqes() / 2u - (sequence - taken_);
             if (free < 2 || posted() < 2) return;
             if (!blocks || random_() % 3 != 0) {
@@ -40,7 +40,7 @@ class Mlx5RxDifferential : public Mlx5Rx,
         }
     }
 
-    /// What the reader makes of a scenario that depends on nothing but the seed.
+    /// What the reader makes of a scenario that depends only on the seed.
     std::vector<Received> transcript(unsigned bits, const Scenario& scenario) {
         random_.seed(7);
         simd_bits = bits;

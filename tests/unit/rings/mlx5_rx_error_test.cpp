@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Receive on mapped mlx5 rings: error CQEs and the way back.
+// Receive on mapped mlx5 rings: error CQEs and recovery.
 #include "tests/unit/rings/logged.hpp"
 #include "tests/unit/rings/mlx5_rx.hpp"
 
@@ -27,7 +27,7 @@ class Mlx5RxError : public Mlx5RxReaders {
 
 TEST_P(Mlx5RxError, QueueIsResetAndGoesOn) {
     start();
-    expect_traffic(37, 64); // the failing slot is somewhere inside the ring
+    expect_traffic(37, 64); // the failing slot is in the middle of the ring
     for (int i = 0; i < 3; ++i)
         deliver(64);
     break_queue(CqeSyndrome::local_length);
@@ -77,7 +77,7 @@ TEST_P(Mlx5RxError, ShortRingAndEmptyPool) {
 
 TEST_P(Mlx5RxError, LkeysAreLookedUpAnew) {
     start();
-    mrs.split = 1; // everything has another lkey now
+    mrs.split = 1; // everything has a different lkey now
     break_queue(CqeSyndrome::local_protection);
     rte_mbuf* mbufs[4];
     ASSERT_EQ(receive(mbufs, 4), 0u);
@@ -130,7 +130,7 @@ TEST_P(Mlx5RxError, Scattered) {
            .pool_size = 300,
            .data_room = 256 + RTE_PKTMBUF_HEADROOM});
     expect_traffic(45, 700);
-    expect_traffic(5, 60); // leaves slots with some of their buffers
+    expect_traffic(5, 60); // leaves slots that have only some of their buffers
     const unsigned held = rte_mempool_in_use_count(pool.get());
     break_queue(CqeSyndrome::local_length);
     rte_mbuf* mbufs[4];

@@ -29,7 +29,7 @@ struct Case {
     uint8_t packet_info = 0;
 };
 
-/// Of packets that are no frames at all, so that software can show nothing of them.
+/// For packets that are not frames at all, so that software finds nothing in them.
 const Case kCases[] = {
     {"not IP", mlx5::kL2Ok, type(CqeL3::none, CqeL4::none), 0, RTE_PTYPE_L2_ETHER},
     {"IPv4 TCP", kBothOk, type(CqeL3::ipv4, CqeL4::tcp_no_ack), kIpGood | kL4Good,
@@ -94,7 +94,7 @@ TEST_P(Mlx5RxReaders, ChecksumsAndPacketTypes) {
     }
 }
 
-/// What the device does not vouch for is as the packet shows it, in bursts of any size.
+/// What the device does not vouch for is taken from the packet itself, in bursts of any size.
 TEST_P(Mlx5RxReaders, VerdictsAreWhatThePacketShows) {
     start({.offloads = kAllOffloads});
     const std::vector<VerdictCase> cases = verdict_cases();
@@ -144,7 +144,7 @@ TEST_P(Mlx5RxReaders, VerdictsOfBlocksAndOfSeveralSegments) {
                .cq_entries = 128,
                .offloads = kAllOffloads,
                .compressed = true});
-        for (const VerdictCase& c : verdict_cases()) { // all of a block are described alike
+        for (const VerdictCase& c : verdict_cases()) { // a block has one description
             constexpr size_t kAlike = mlx5::kMiniCqes + 1;
             deliver_block(cqe_of(c), c.frame, kAlike);
             std::array<rte_mbuf*, kAlike> mbufs;
@@ -173,7 +173,7 @@ TEST_P(Mlx5RxReaders, FlagsOnlyForEnabledOffloads) {
     rte_pktmbuf_free(mbuf);
 }
 
-/// TCP's and UDP's are one verdict of the device, so either of them asks for it.
+/// The device gives one verdict for TCP and UDP, so either offload requests it.
 TEST_P(Mlx5RxReaders, EitherOffloadOfL4TellsOfBoth) {
     for (const uint64_t offload : {RTE_ETH_RX_OFFLOAD_TCP_CKSUM, RTE_ETH_RX_OFFLOAD_UDP_CKSUM}) {
         start({.offloads = offload});
@@ -208,12 +208,12 @@ TEST_P(Mlx5RxReaders, NoOffloadsNoFlags) {
     rte_pktmbuf_free(mbuf);
 }
 
-/// What rules know of a queue's tunnels is told of packets in tunnels, and of no others.
+/// The tunnel type that the rules of a queue imply is reported for tunnelled packets only.
 TEST_P(Mlx5RxReaders, NameOfTheTunnel) {
     start({.offloads = kAllOffloads});
     for (const uint32_t name : {uint32_t{RTE_PTYPE_TUNNEL_VXLAN}, 0u}) {
         ring->tunnel_type = name;
-        for (uint32_t i = 0; i < 9; ++i) { // vectors and single packets
+        for (uint32_t i = 0; i < 9; ++i) { // vector loop and single packets
             mlx5::Cqe cqe{};
             cqe.packet_info = i % 3 == 0 ? mlx5::kTunnelled : 0;
             deliver(64, cqe);
@@ -227,15 +227,15 @@ TEST_P(Mlx5RxReaders, NameOfTheTunnel) {
     }
 }
 
-/// Of a tunnel that only the device knows, software sees the outside, and the flags would be of the
-/// inside: nothing is said of what the device does not vouch for.
+/// In a tunnel that only the device recognizes, software sees the outer headers, but the flags
+/// would apply to the inner ones: nothing is reported that the device does not vouch for.
 TEST_P(Mlx5RxReaders, SoftwareDoesNotJudgeTunnels) {
     start({.cq_entries = 128, .offloads = kAllOffloads, .compressed = true});
     const Bytes outside = Frame{}.build();
     mlx5::Cqe cqe{};
     cqe.l4_l3_type = type(CqeL3::ipv4, CqeL4::udp);
     cqe.packet_info = mlx5::kTunnelled;
-    for (uint32_t i = 0; i < 9; ++i) // vectors and single packets
+    for (uint32_t i = 0; i < 9; ++i) // vector loop and single packets
         deliver(outside, cqe);
     deliver_block(cqe, outside, 9);
     rte_mbuf* mbufs[18];
@@ -263,13 +263,13 @@ TEST_P(Mlx5RxReaders, HashAndVlan) {
     rte_pktmbuf_free(mbuf);
 }
 
-/// Stripping that begins while the port runs, with the burst function chosen without it.
+/// Stripping starts while the port runs, with a burst function that was chosen without it.
 TEST_P(Mlx5RxReaders, TagsFromSomeMomentOn) {
     start();
     EXPECT_EQ(burst.description, reader_name(simd_bits));
     for (const bool told : {false, true}) {
         ring->tell_all = told;
-        for (uint32_t i = 0; i < 9; ++i) { // vectors and single packets
+        for (uint32_t i = 0; i < 9; ++i) { // vector loop and single packets
             mlx5::Cqe cqe{};
             cqe.l4_l3_type = mlx5::kVlanStripped;
             cqe.rx_hash_type = mlx5::kHashIp;
@@ -293,7 +293,7 @@ TEST_P(Mlx5RxReaders, Marks) {
     EXPECT_EQ(burst.description, reader_name(simd_bits) + ", offloads");
     const auto flags_of = [&](uint32_t tag, uint32_t& id) {
         mlx5::Cqe cqe{};
-        cqe.sop_drop_qpn = 0x55000000 | tag; // the top byte is no part of the tag
+        cqe.sop_drop_qpn = 0x55000000 | tag; // the top byte is not part of the tag
         cqe.rx_hash_type = mlx5::kHashIp;
         cqe.rx_hash_result = 0x1234;
         deliver(64, cqe);
@@ -317,7 +317,7 @@ TEST_P(Mlx5RxReaders, Marks) {
 
 TEST_P(Mlx5RxReaders, Metadata) {
     start({.mark = true, .metadata = true});
-    for (uint32_t i = 0; i < 9; ++i) { // vectors and single packets
+    for (uint32_t i = 0; i < 9; ++i) { // vector loop and single packets
         mlx5::Cqe cqe{};
         cqe.metadata = i % 3 * 0x01020304;
         deliver(64, cqe);

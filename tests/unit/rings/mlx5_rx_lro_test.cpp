@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Packets that the device has put together of TCP segments: the mbufs hold what a single packet
-// with all of the payload would be, built here from nothing.
+// Packets that the device has merged from TCP segments: the mbufs hold what a single packet with
+// the whole payload would, which is built here from scratch.
 #include "drivers/net/rawqp/rings/mlx5/rx_lro.hpp"
 #include "tests/unit/rings/killed.hpp"
 #include "tests/unit/rings/mlx5_rx.hpp"
@@ -11,7 +11,7 @@
 namespace rings_test {
 namespace {
 
-/// What differs from packet to packet.
+/// What may differ between packets.
 struct Tcp {
     bool ipv6 = false;
     uint32_t tags = 0;
@@ -75,7 +75,7 @@ Bytes build(const Tcp& tcp, const Bytes& payload) {
     return frame;
 }
 
-/// Segments of a flow: what the device has in memory and tells of them, and what they become.
+/// Segments of a flow: what the device stores and reports of them, and the packet that results.
 struct Session {
     Tcp first, last;
     std::vector<Bytes> payloads;
@@ -149,7 +149,7 @@ Bytes bytes_of(const rte_mbuf& packet) {
 
 constexpr uint64_t kLro = RTE_ETH_RX_OFFLOAD_TCP_LRO | RTE_ETH_RX_OFFLOAD_CHECKSUM;
 
-/// One mbuf a packet, or several.
+/// One mbuf per packet, or several.
 class Mlx5RxLro : public Mlx5Rx, public testing::WithParamInterface<uint8_t> {
   protected:
     void start() {
@@ -162,7 +162,7 @@ class Mlx5RxLro : public Mlx5Rx, public testing::WithParamInterface<uint8_t> {
                        .data_room = room,
                        .offloads = kLro});
     }
-    /// What becomes of the frame with this CQE; null: nothing was received.
+    /// The packet received for this frame and CQE; null: none.
     rte_mbuf* received(const Bytes& frame, const mlx5::Cqe& cqe) {
         deliver(frame, cqe);
         rte_mbuf* packet = nullptr;
@@ -190,7 +190,7 @@ TEST_P(Mlx5RxLro, RandomSegmentsBecomeOnePacket) {
         ASSERT_NE(packet->ol_flags & RTE_MBUF_F_RX_LRO, 0u);
         ASSERT_NE(packet->ol_flags & RTE_MBUF_F_RX_L4_CKSUM_GOOD, 0u);
         ASSERT_EQ(packet->nb_segs > 1, GetParam() > 1 && packet->pkt_len > 300);
-        // All but the last one have it, if that is not much smaller than they are.
+        // All segments but the last have this size, unless the last one is much smaller.
         const size_t payload = session.all().size();
         ASSERT_EQ(packet->tso_segsz, (payload + segments - 1) / segments);
         rte_pktmbuf_free(packet);
@@ -220,17 +220,17 @@ TEST_P(Mlx5RxLro, OtherPacketsStayAsTheyAre) {
     }
 }
 
-/// No device says so, and nothing is written outside of the packet.
+/// No device reports LRO for these, but nothing outside of the packet may be written.
 TEST_P(Mlx5RxLro, WhatIsNoTcpStaysAsItIs) {
     start();
     Session session;
     session.payloads.assign(2, Bytes(100, 7));
     const Bytes sound = session.in_memory();
     std::vector<Bytes> frames(4, sound);
-    put<uint16_t>(frames[0], 12, 0x0806);      // no IP
+    put<uint16_t>(frames[0], 12, 0x0806);      // not IP
     frames[1][session.first.l4() + 12] = 0x40; // a TCP header of 16 bytes
     frames[2].resize(session.first.payload()); // no payload
-    for (size_t at = 12; at < 40; at += 4)     // tags without end
+    for (size_t at = 12; at < 40; at += 4)     // endless tags
         put<uint16_t>(frames[3], at, 0x8100);
     for (const Bytes& frame : frames) {
         rte_mbuf* const packet = received(frame, session.cqe());

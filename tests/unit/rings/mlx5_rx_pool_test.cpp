@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Receive on mapped mlx5 rings: pools that are short, grow or have pinned buffers, and the keys of
+// Receive on mapped mlx5 rings: pools that run short, grow or have pinned buffers, and the lkeys of
 // their memory.
 #include "tests/unit/rings/growing_pool.hpp"
 #include "tests/unit/rings/mlx5_rx.hpp"
@@ -23,7 +23,7 @@ TEST_P(Mlx5RxReaders, ShortPoolShortensTheRingAndCounts) {
         ASSERT_EQ(receive(none, 1), 0u);
     EXPECT_EQ(ring->counters.nombuf, 34u) << "each missing buffer counts once";
 
-    // No packet is lost meanwhile, and the ring recovers from empty.
+    // No packet is lost in the meantime, and the ring recovers from empty.
     for (int i = 0; i < 30; ++i)
         deliver(64);
     rte_mbuf* more[64];
@@ -42,7 +42,7 @@ TEST_P(Mlx5RxReaders, ShortPoolShortensTheRingAndCounts) {
     take(none[0], 70, 64);
 }
 
-/// Buffers from the lcore's cache end a shortage as well.
+/// Buffers from the lcore's cache also end a shortage.
 TEST_P(Mlx5RxReaders, EachShortageIsCounted) {
     for (const unsigned cache : {0u, 40u}) {
         start({.pool_size = 70, .cache = cache});
@@ -71,9 +71,9 @@ TEST_P(Mlx5RxReaders, LkeysFollowUnregistration) {
     mrs.split = reinterpret_cast<uintptr_t>(all[100]->buf_addr);
     rte_pktmbuf_free_bulk(all.data(), 256);
     ASSERT_TRUE(rawqp::kMlx5Format.rx_start(*ring));
-    mrs.split = 1; // everything has another lkey now
+    mrs.split = 1; // everything has a different lkey now
     mrs.unregister();
-    for (uint32_t i = 0; i < 96; ++i) { // a lap, and what was posted before
+    for (uint32_t i = 0; i < 96; ++i) { // one lap, and what was posted before
         deliver(64);
         rte_mbuf* mbuf = nullptr;
         ASSERT_EQ(receive(&mbuf, 1), 1u);
@@ -83,7 +83,7 @@ TEST_P(Mlx5RxReaders, LkeysFollowUnregistration) {
         EXPECT_EQ(wqe.lkey, FakeMrs::kLkey + 1);
 }
 
-/// Refills know of a pool as a whole what need not hold for mbufs that it gets later.
+/// What refills assume of a pool as a whole need not hold for mbufs that it gets later.
 TEST_P(Mlx5RxReaders, PoolThatGrowsIntoAnotherRegion) {
     for (const unsigned cache : {0u, 64u}) {
         GrowingPool growing(100, cache);
@@ -119,7 +119,7 @@ TEST_P(Mlx5RxReaders, PinnedBuffersStayTheirMbufs) {
     start({.own_pool = pinned.get()});
     for (uint32_t i = 0; i < 20; ++i) {
         const uint32_t first = sequence;
-        for (int k = 0; k < 11; ++k) // vectors and single packets
+        for (int k = 0; k < 11; ++k) // vector loop and single packets
             deliver(64);
         rte_mbuf* mbufs[11];
         ASSERT_EQ(receive(mbufs, 11), 11u);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Mapped mlx5 Rx rings that cannot be: the error names the figure.
+// Invalid mlx5 Rx rings are refused; the error names the value.
 #include "tests/unit/rings/mlx5_rx.hpp"
 
 namespace rings_test {
@@ -7,7 +7,7 @@ namespace {
 
 class Mlx5RxRefusal : public Mlx5Rx {
   protected:
-    /// What rx_create says of the spec after `spoil` has had its way.
+    /// The error of rx_create for the spec that `spoil` has modified.
     template <class Spoil> std::string refusal(Spoil spoil) {
         pool = test_eal::make_pool(64);
         cq.emplace(64);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Packets over several mbufs on mapped mlx5 rings: a ring of so many descriptors has so many mbufs,
-// and a packet takes those that it fills.
+// Packets in several mbufs on mapped mlx5 rings: a ring has one mbuf per descriptor, and a packet
+// takes as many as it fills.
 #include "tests/unit/rings/mlx5_rx.hpp"
 
 #include <set>
@@ -11,7 +11,7 @@ namespace {
 constexpr uint32_t kFirst = 64; // bytes of the first mbuf, without headroom
 constexpr uint32_t kNext = kFirst + RTE_PKTMBUF_HEADROOM;
 
-/// A packet that fills `mbufs` of those.
+/// The length of a packet that fills that many mbufs.
 constexpr uint32_t bytes_for(uint32_t mbufs) { return kFirst + (mbufs - 1) * kNext; }
 constexpr uint32_t mbufs_for(uint32_t bytes) {
     return bytes <= kFirst ? 1 : 1 + (bytes - kFirst + kNext - 1) / kNext;
@@ -50,7 +50,7 @@ TEST_P(Mlx5RxScatter, EverySize) {
     }
 }
 
-/// What a packet leaves stays where it is, in the WQE as well; what it took is replaced.
+/// Mbufs that a packet leaves keep their place, also in the WQE; those it took are replaced.
 TEST_P(Mlx5RxScatter, OnlyWhatAPacketFillsIsReplaced) {
     start({.segments = 8, .data_room = kNext});
     for (const uint32_t mbufs : {1u, 2u, 3u, 4u, 5u, 8u}) {
@@ -88,7 +88,7 @@ TEST_P(Mlx5RxScatter, CountersWrapAround) {
     EXPECT_EQ(ring->counters.nombuf, 0u);
 }
 
-/// A WQE that gets some of the mbufs it lacks and not all of them would be a hole in a packet.
+/// Posting a WQE that got only some of its missing mbufs would put a hole in a packet.
 TEST_P(Mlx5RxScatter, PoolRunsDryWithinAPacket) {
     start({.segments = 4, .pool_size = 70, .data_room = kNext}); // 6 spare
     rte_mbuf* held[16];
@@ -99,7 +99,7 @@ TEST_P(Mlx5RxScatter, PoolRunsDryWithinAPacket) {
     EXPECT_EQ(ring->counters.nombuf, 8u * 3);
     EXPECT_EQ(in_use(), 70u);
 
-    // Two mbufs: less than any WQE lacks. They stay in the pool.
+    // Two mbufs are fewer than any WQE lacks. They stay in the pool.
     rte_mbuf* const tail = held[0]->next;
     held[0]->next = nullptr;
     held[0]->nb_segs = 1;
@@ -116,7 +116,7 @@ TEST_P(Mlx5RxScatter, PoolRunsDryWithinAPacket) {
     EXPECT_EQ(posted(), 9u);
     EXPECT_EQ(in_use(), 70u);
 
-    // What was received is whole, and so is what comes then.
+    // The received packets are intact, and so are the next ones.
     for (uint32_t i = 1; i < 10; ++i)
         take(held[i], i, bytes_for(3));
     ASSERT_EQ(receive(none, 1), 0u);
@@ -164,7 +164,7 @@ TEST_P(Mlx5RxScatter, QueueCountAndStatusAreOfDescriptors) {
         EXPECT_EQ(status(63), RTE_ETH_RX_DESC_AVAIL);
         EXPECT_EQ(status(64), -EINVAL);
         rte_mbuf* mbufs[4];
-        ASSERT_EQ(receive(mbufs, 4), 3u); // less than a refill
+        ASSERT_EQ(receive(mbufs, 4), 3u); // too few for a refill
         rte_pktmbuf_free_bulk(mbufs, 3);
         EXPECT_EQ(count(), 0u);
         EXPECT_EQ(status(51), RTE_ETH_RX_DESC_AVAIL);
@@ -177,7 +177,7 @@ TEST_P(Mlx5RxScatter, QueueCountAndStatusAreOfDescriptors) {
     }
 }
 
-/// A port has one burst function: where one queue scatters, it serves the others as well.
+/// A port has one burst function: if one queue scatters, it serves the others as well.
 TEST_P(Mlx5RxScatter, BurstOfAScatteringPortOnAPlainRing) {
     start();
     spec.segments = 4;
@@ -264,7 +264,7 @@ TEST_F(Mlx5Rx, SplitSegmentsComeBackWhenTheirPoolHasSome) {
     deliver(300);
     ASSERT_EQ(receive(&none, 1), 1u);
     take(none, 64, 300);
-    finish(); // before the pools go
+    finish(); // before the pools are destroyed
     EXPECT_EQ(rte_mempool_in_use_count(heads.get()), 0u);
     EXPECT_EQ(rte_mempool_in_use_count(bodies.get()), 0u);
 }

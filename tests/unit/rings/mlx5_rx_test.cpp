@@ -230,11 +230,11 @@ TEST_P(Mlx5RxReaders, ArmNamesTheConsumerIndexAndTheEventsTaken) {
         ASSERT_EQ(receive(mbufs, 32), 1u);
         rte_pktmbuf_free(mbufs[0]);
         rawqp::kMlx5Format.rx_event_taken(*ring);
-        armed(events & 3); // what stands above the two bits is reserved
+        armed(events & 3); // the bits above these two are reserved
     }
 }
 
-/// 24 bits of the consumer index reach the device; above them are other fields.
+/// The device sees 24 bits of the consumer index; other fields are above them.
 TEST_P(Mlx5RxReaders, ConsumerIndexBeyondWhatTheDeviceKnows) {
     start();
     auto& place = static_cast<rawqp::mlx5rings::MlxRxRing&>(*ring).cq;
@@ -253,7 +253,7 @@ TEST_P(Mlx5RxReaders, ConsumerIndexBeyondWhatTheDeviceKnows) {
     }
 }
 
-/// Of data in the CQE, which the driver has not asked for.
+/// A CQE with inline data, which the driver has not asked for.
 TEST_P(Mlx5RxReaders, ACqeOfAnotherFormatIsAnError) {
     start();
     deliver(64);
@@ -278,10 +278,10 @@ TEST_P(Mlx5RxReaders, TimeStampAndChecksumKept) {
     EXPECT_EQ(*RTE_MBUF_DYNFIELD(mbuf, offset, uint64_t*), 0x1122334455667788u);
     EXPECT_NE(mbuf->ol_flags & uint64_t{1} << bit, 0u);
     EXPECT_EQ(ring->counters.bytes, 64u);
-    take(mbuf, 0, 64); // the four bytes after the packet are the checksum
+    take(mbuf, 0, 64); // the four bytes after the packet are the FCS
 }
 
-/// An lcore that has not heard of the stop yet posts no buffers: the start would forget them.
+/// An lcore that has not noticed the stop yet posts no buffers: the start would forget them.
 TEST_P(Mlx5RxReaders, PolledWhileStopped) {
     start();
     rawqp::kMlx5Format.rx_stop(*ring);
@@ -296,7 +296,7 @@ TEST_P(Mlx5RxReaders, PolledWhileStopped) {
     take(mbuf, 0, 64);
 }
 
-/// All queues of a port have one burst function: that of the queue that wants most.
+/// All queues of a port have one burst function, chosen for the queue that needs the most.
 TEST_P(Mlx5RxReaders, BurstForAnotherQueuesTimeStamps) {
     start();
     spec.offloads = RTE_ETH_RX_OFFLOAD_TIMESTAMP;
@@ -341,11 +341,11 @@ TEST_P(Mlx5RxReaders, WhatIsLeftOfABlockIsCounted) {
         take(mbufs[0], 22 - left, 64);
         ASSERT_EQ(count(), left - 1);
     }
-    EXPECT_EQ(rawqp::kMlx5Format.rx_arm(*ring), 0); // entries are given back at the latest now
+    EXPECT_EQ(rawqp::kMlx5Format.rx_arm(*ring), 0); // entries are returned by now at the latest
     EXPECT_EQ(cq->doorbell.consumer, 22u);
 }
 
-/// Of the block there is more, whatever the next entry says.
+/// More of the block follows, whatever the next entry looks like.
 TEST_P(Mlx5RxReaders, NobodySleepsInTheMiddleOfABlock) {
     start({.cq_entries = 128, .compressed = true});
     deliver_block({}, minis_of(20, 64));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A striding receive queue on fake rings, with a device that fills its strides.
+// A striding receive queue on fake rings, with a device that fills the strides.
 #pragma once
 
 #include "tests/unit/rings/mlx5_rx.hpp"
@@ -21,7 +21,7 @@ class Mlx5StridingRing : public Mlx5Rx {
         const auto started = format.rx_start(*ring);
         ASSERT_TRUE(started) << started.error().what;
     }
-    /// The queue is yet to start.
+    /// Does not start the queue.
     void create(const RxSetup& setup) {
         if (setup.own_pool == nullptr) {
             pool = test_eal::make_pool(setup.pool_size, setup.data_room, setup.cache);
@@ -55,7 +55,7 @@ class Mlx5StridingRing : public Mlx5Rx {
         burst = format.rx_burst(spec);
     }
     void TearDown() override { stop(); }
-    /// The reader's name, less its options.
+    /// The reader's name without its options.
     [[nodiscard]] std::string name() const {
         const std::string cyclic = reader_name(simd_bits);
         return simd_bits == kScalar ? "mlx5 striding"
@@ -71,7 +71,7 @@ class Mlx5StridingRing : public Mlx5Rx {
     [[nodiscard]] static uint32_t strides_for(uint32_t bytes) {
         return std::max((bytes + kStrideBytes - 1) / kStrideBytes, 1u);
     }
-    /// Where the next packet of the device goes; a filler is told of if it must.
+    /// Writes the device's next packet, after a filler completion if the WQE has no room for it.
     void place(uint32_t bytes, bool filler_in_block, std::vector<mlx5::MiniCqe>* minis) {
         const uint32_t strides = strides_for(bytes);
         if (used_ + strides > kStrides) {
@@ -115,7 +115,7 @@ class Mlx5StridingRing : public Mlx5Rx {
         deliver(static_cast<uint32_t>(frame.size()), cqe);
         own_frame = nullptr;
     }
-    /// In one block; wrong in that real ones end with a WQE, which makes no difference here.
+    /// In one block. Unlike real blocks, it may span WQEs, which makes no difference here.
     void deliver_block(const mlx5::Cqe& title, const std::vector<uint32_t>& sizes) {
         std::vector<mlx5::MiniCqe> minis;
         for (const uint32_t bytes : sizes) {
@@ -131,7 +131,7 @@ class Mlx5StridingRing : public Mlx5Rx {
         return mbuf;
     }
 
-    uint32_t used_ = 0; ///< strides of the WQE that the device fills
+    uint32_t used_ = 0; ///< strides of the current WQE
 };
 
 } // namespace rings_test

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Every reader of striding queues says the same of the same CQEs, bit for bit.
+// All readers of striding queues produce the same result for the same CQEs, bit for bit.
 #include "tests/unit/rings/mlx5_striding.hpp"
 #include "tests/unit/rings/received.hpp"
 
@@ -11,8 +11,8 @@ namespace {
 struct Scenario {
     const char* name;
     RxSetup setup;
-    uint32_t most = 1900; ///< bytes of a packet
-    bool blocks = false;  ///< some completions come compressed
+    uint32_t most = 1900; ///< largest packet, in bytes
+    bool blocks = false;  ///< some completions are compressed
     uint32_t held = 0;    ///< packets that the application keeps
 };
 
@@ -22,7 +22,7 @@ class Mlx5StridingDifferential
   protected:
     static constexpr uint32_t kPackets = 10000;
 
-    /// As many as surely fit: each may need a filler, and all strides of a WQE.
+    /// As many packets as certainly fit: each may need a filler, and all strides of a WQE.
     void deliver_some(const Scenario& scenario) {
         for (uint32_t n = random_() % 40; n > 0; --n) {
             const uint32_t bytes = random_length(scenario);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Striding receive queues: copied and attached packets, and who holds what for how long.
+// Striding receive queues: copied and attached packets, and who holds which buffer for how long.
 #include "tests/unit/rings/mlx5_striding.hpp"
 #include "tests/unit/rings/pinned_pool.hpp"
 
@@ -20,7 +20,7 @@ class Mlx5Striding : public Mlx5StridingRing, public testing::WithParamInterface
         simd_bits = GetParam();
         SKIP_WITHOUT_VECTORS(simd_bits);
     }
-    /// With so many packets unread.
+    /// `unread`: packets that were not polled.
     void restart(uint32_t unread) {
         EXPECT_EQ(format.rx_stop(*ring), unread);
         consumed = used_ = 0;
@@ -52,7 +52,7 @@ TEST_P(Mlx5Striding, SmallPacketsAreCopiedOthersAttached) {
     EXPECT_EQ(ring->counters.packets, 6u);
 }
 
-/// Applications may poll a queue with deferred start as they poll a stopped one.
+/// Applications may poll a queue with deferred start just as they poll a stopped one.
 TEST_P(Mlx5Striding, AQueueThatHasNotStartedGivesNothing) {
     create({});
     rte_mbuf* mbuf = nullptr;
@@ -72,7 +72,7 @@ TEST_P(Mlx5Striding, OfASocketWithoutMemoryBuffersAreOfAnother) {
     take(receive_one(), 0, 1000);
 }
 
-/// It lies in the stride behind the packet, which is shorter by it.
+/// The FCS follows the packet in the stride, and does not count in its length.
 TEST_P(Mlx5Striding, KeptChecksums) {
     start({.offloads = RTE_ETH_RX_OFFLOAD_KEEP_CRC});
     constexpr uint32_t kCrc = RTE_ETHER_CRC_LEN;
@@ -90,7 +90,7 @@ TEST_P(Mlx5Striding, KeptChecksums) {
         sum += bytes - kCrc;
     }
     EXPECT_EQ(ring->counters.bytes, sum);
-    complete(1u << 16 | (kCrc - 1), {}); // what no device writes
+    complete(1u << 16 | (kCrc - 1), {}); // no device writes this
     rte_mbuf* none;
     EXPECT_EQ(receive(&none, 1), 0u);
     EXPECT_EQ(resets, 1);
@@ -115,14 +115,14 @@ TEST_P(Mlx5Striding, WhatIsTooLongIsAnError) {
 TEST_P(Mlx5Striding, PacketsKeepTheirBytesWhileOthersAreWritten) {
     start();
     std::mt19937 random(3);
-    std::vector<std::pair<rte_mbuf*, uint32_t>> held; // with its number
+    std::vector<std::pair<rte_mbuf*, uint32_t>> held; // each with its packet number
     uint32_t taken = 0;
     for (int i = 0; i < 5000; ++i) {
         const uint32_t bytes = 60 + random() % 1900;
         const uint32_t packet = sequence;
         deliver(bytes);
         rte_mbuf* mbuf = receive_one();
-        // Applications write into headrooms.
+        // Applications may write into the headroom.
         memset(rte_pktmbuf_mtod(mbuf, uint8_t*) - RTE_PKTMBUF_HEADROOM, 0xee, RTE_PKTMBUF_HEADROOM);
         held.emplace_back(mbuf, packet);
         if (held.size() < 100) continue;
@@ -146,7 +146,7 @@ TEST_P(Mlx5Striding, WhoHoldsAllBuffersGetsCopies) {
         held.push_back(receive_one());
         return RTE_MBUF_HAS_EXTBUF(held.back());
     };
-    // One packet out of each WQE keeps its buffer. The ring and its spare keep theirs.
+    // One packet of each WQE keeps its buffer in use. The ring and its spare keep theirs.
     while (hold())
         ASSERT_LE(held.size(), kBuffers * kStrides);
     EXPECT_GE(held.size(), (kBuffers - kWqes - 1) * kStrides);
@@ -157,7 +157,7 @@ TEST_P(Mlx5Striding, WhoHoldsAllBuffersGetsCopies) {
         take(held[i], i, 1000);
     held.clear();
     const uint32_t before = sequence;
-    for (uint32_t i = 0; i < 2 * kStrides; ++i) { // the next WQE finds a spare
+    for (uint32_t i = 0; i < 2 * kStrides; ++i) { // a spare is available for the next WQE
         deliver(1000);
         rte_mbuf* const mbuf = receive_one();
         EXPECT_TRUE(RTE_MBUF_HAS_EXTBUF(mbuf) || i <= kStrides);
@@ -166,7 +166,7 @@ TEST_P(Mlx5Striding, WhoHoldsAllBuffersGetsCopies) {
 }
 
 TEST_P(Mlx5Striding, WithoutMbufsPacketsWait) {
-    for (const uint16_t count : {16, 20}) { // all in vectors, or not
+    for (const uint16_t count : {16, 20}) { // a multiple of the vector length, or not
         start({.pool_size = count});
         for (uint64_t shortage = 1; shortage < 4; ++shortage) {
             const uint32_t first = sequence;
@@ -191,13 +191,13 @@ TEST_P(Mlx5Striding, WithoutMbufsPacketsWait) {
     }
 }
 
-/// The buffers of the strides are memory of a queue's own, but what it is registered as may change.
+/// The stride buffers are the queue's own memory, but their registration may change.
 TEST_P(Mlx5Striding, LkeysFollowUnregistration) {
     start();
-    mrs.split = 1; // everything has another lkey now
+    mrs.split = 1; // everything has a different lkey now
     mrs.unregister();
     std::vector<rte_mbuf*> held;
-    for (uint32_t i = 0; i < 2 * kStrides; ++i) { // two WQEs get other buffers
+    for (uint32_t i = 0; i < 2 * kStrides; ++i) { // two WQEs get new buffers
         deliver(500);
         held.push_back(receive_one());
     }
@@ -210,7 +210,7 @@ TEST_P(Mlx5Striding, LkeysFollowUnregistration) {
 TEST_P(Mlx5Striding, FillersAreSteppedOver) {
     start({.segments = 4});
     rte_mbuf* mbufs[8];
-    for (uint32_t i = 0; i < 200; ++i) { // three strides each: a filler of two in every WQE
+    for (uint32_t i = 0; i < 200; ++i) { // three strides each, with a filler of two in every WQE
         deliver(2 * kStrideBytes + 100);
         ASSERT_EQ(receive(mbufs, 8), 1u);
         take(mbufs[0], i, 2 * kStrideBytes + 100);
@@ -234,7 +234,7 @@ TEST_P(Mlx5Striding, LongCopiesAreChains) {
     EXPECT_EQ(ring->counters.bytes, sum);
 }
 
-/// Copies may take more bytes than the packet has, but none that the mbuf does not have.
+/// Copies may be longer than the packet, but not than the mbuf's buffer.
 class Mlx5StridingRooms : public Mlx5Striding {
   protected:
     void receive_into(uint32_t room) {
@@ -270,7 +270,7 @@ class Mlx5StridingRooms : public Mlx5Striding {
 TEST_P(Mlx5StridingRooms, NoMultipleOf64) { receive_into(100); }
 TEST_P(Mlx5StridingRooms, LessThan64) { receive_into(40); }
 
-/// Mbufs that have an external buffer by nature take no other.
+/// Mbufs that always have an external buffer cannot have another attached.
 TEST_P(Mlx5Striding, PacketsAreCopiedIntoPinnedBuffers) {
     const PinnedPool pinned(100);
     start({.own_pool = pinned.get()});
@@ -360,7 +360,7 @@ TEST_P(Mlx5Striding, ErrorsAreSurvivedWithPacketsOut) {
         cq->write_error(mlx5::CqeOpcode::resp_error, mlx5::CqeSyndrome::local_length, consumed++);
         while (posted() > 0)
             cq->write_error(mlx5::CqeOpcode::resp_error, mlx5::CqeSyndrome::flushed, consumed++);
-        rte_delay_us_block(1100); // recoveries are a millisecond apart
+        rte_delay_us_block(1100); // recoveries are at least a millisecond apart
         rte_mbuf* none;
         ASSERT_EQ(receive(&none, 1), 0u);
         ASSERT_EQ(resets, static_cast<int>(round + 1));
@@ -447,7 +447,7 @@ TEST_P(Mlx5Striding, ARestartForgetsAShortage) {
 
 TEST_P(Mlx5Striding, ARestartForgetsAnError) {
     start();
-    for (int i = 0; i < 2; ++i) { // the second one waits for a millisecond
+    for (int i = 0; i < 2; ++i) { // recovery from the second one waits for a millisecond
         cq->write_error(mlx5::CqeOpcode::resp_error, mlx5::CqeSyndrome::local_length, consumed++);
         rte_mbuf* none;
         EXPECT_EQ(receive(&none, 1), 0u);
@@ -459,7 +459,7 @@ TEST_P(Mlx5Striding, ARestartForgetsAnError) {
     take(receive_one(), next, 700);
     EXPECT_EQ(resets, 1);
     deliver(100);
-    restart(1); // which looks for errors, too
+    restart(1); // this also checks for errors
 }
 
 TEST_P(Mlx5Striding, AStopCountsPacketsAndNoFillers) {

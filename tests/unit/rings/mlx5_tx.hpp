@@ -25,7 +25,7 @@ struct TxSetup {
     rawqp::InlineMode min_inline = rawqp::InlineMode::automatic;
     bool blue_flame = false;
     bool own_register = true;
-    bool metadata = false; ///< applications have a field for it
+    bool metadata = false; ///< applications have registered its field
     uint64_t time_mask = 0;
 };
 
@@ -81,8 +81,8 @@ class Mlx5Tx : public TxRingTest {
         wire.clear();
     }
 
-    /// Sends batches of every size up to `largest`, packets of `shortest` bytes and more, and
-    /// expects each on the wire; `laps` times.
+    /// Sends batches of every size up to `largest`, with packets of `shortest` bytes and more, and
+    /// expects each packet on the wire; repeated `laps` times.
     void send_every_batch(int laps, uint16_t largest, uint16_t shortest) {
         uint32_t seed = 0;
         uint64_t bytes = 0;
@@ -122,8 +122,8 @@ class Mlx5Tx : public TxRingTest {
         }
     }
 
-    /// The next packet on the wire. Executes the oldest WQE when there is none, and writes a CQE if
-    /// one was asked for.
+    /// The next packet on the wire. If there is none, executes the oldest WQE first, and writes a
+    /// CQE if one was asked for.
     std::vector<uint8_t> execute() {
         if (wire.empty()) execute_wqe();
         if (wire.empty()) return {};
@@ -143,7 +143,7 @@ class Mlx5Tx : public TxRingTest {
         case mlx5::WqeOpcode::send:
         case mlx5::WqeOpcode::tso: execute_send(size); break; // TSO: not cut into segments
         case mlx5::WqeOpcode::enhanced_mpw: execute_multi_packet(size); break;
-        case mlx5::WqeOpcode::wait: // it has waited
+        case mlx5::WqeOpcode::wait: // has already waited
         case mlx5::WqeOpcode::nop: break;
         default: FAIL() << "opcode " << static_cast<int>(opcode);
         }
@@ -188,7 +188,7 @@ class Mlx5Tx : public TxRingTest {
             wire.push_back(std::move(bytes));
         }
     }
-    /// Appends what data segment `at` of the oldest WQE points to.
+    /// Appends the data that data segment `at` of the oldest WQE points to.
     void gather(uint32_t at, std::vector<uint8_t>& bytes) {
         const auto data = sq->segment<mlx5::WqeDataSeg>(executed, at);
         EXPECT_EQ(data.lkey,
@@ -197,7 +197,7 @@ class Mlx5Tx : public TxRingTest {
         const auto* from = reinterpret_cast<const uint8_t*>(uint64_t{data.addr});
         bytes.insert(bytes.end(), from, from + data.byte_count);
     }
-    /// All is sent, and every mbuf that nobody else holds is free.
+    /// Everything is sent, and every mbuf that nobody else holds is freed.
     void settle() {
         ASSERT_EQ(send(nullptr, 0), 0u);
         execute_all();
@@ -212,10 +212,10 @@ class Mlx5Tx : public TxRingTest {
     std::optional<FakeCq> cq;
     std::optional<FakeSq> sq;
     std::deque<std::vector<uint8_t>> wire; ///< packets of executed WQEs
-    uint16_t executed = 0;                 ///< WQEBBs that the device is through with
-    uint64_t clock = 0;                    ///< a tick for each WQE
-    int inlined = 0;                       ///< packets that came within multi-packet WQEs
-    int time_offset = 0;                   ///< of mbufs that are to be sent at a time
+    uint16_t executed = 0;                 ///< WQEBBs that the device has finished
+    uint64_t clock = 0;                    ///< advances by one tick per WQE
+    int inlined = 0;                       ///< packets that were inlined in multi-packet WQEs
+    int time_offset = 0;                   ///< of the mbuf field for the time to send at
     uint64_t time_flag = 0;
 };
 

@@ -45,7 +45,7 @@ TEST_F(Mlx5Tx, StopAndStartAgain) {
     }
 }
 
-/// Up to an error; the stop may come before anybody looked.
+/// Up to the error, if there is one; the stop may come before anybody has polled.
 TEST_F(Mlx5Tx, AStopTakesWhatHasCompletedForSent) {
     for (const bool broken : {false, true}) {
         start();
@@ -70,7 +70,7 @@ TEST_F(Mlx5Tx, AStopTakesWhatHasCompletedForSent) {
     }
 }
 
-/// What was known of a former life may be void.
+/// Lkeys from before the stop may be invalid.
 TEST_F(Mlx5Tx, AStartLooksKeysUpAnew) {
     for (const bool multi_packet : {false, true}) {
         start({.multi_packet = multi_packet});
@@ -79,10 +79,10 @@ TEST_F(Mlx5Tx, AStartLooksKeysUpAnew) {
         rawqp::kMlx5Format.tx_stop(*ring);
         sq->doorbell = {};
         executed = 0;
-        mrs.split = 1; // everything has another lkey now
+        mrs.split = 1; // everything has a different lkey now
         rawqp::kMlx5Format.tx_start(*ring);
         ASSERT_EQ(send({packet(1, {64})}), 1u);
-        EXPECT_EQ(execute(), expected(1, 64)); // which checks the lkey
+        EXPECT_EQ(execute(), expected(1, 64)); // also checks the lkey
         mrs.split = 0;
         TearDown();
         ring = nullptr;
@@ -126,7 +126,7 @@ TEST_F(Mlx5Tx, CreateRefusesWhatDoesNotFit) {
     };
     spec.descriptors = 128;
     EXPECT_THAT(refusal(), testing::HasSubstr("64 entries"));
-    FakeCq larger(128); // the queue of start() keeps its own
+    FakeCq larger(128); // the queue of start() keeps its own CQ
     spec.cq = &larger.handle;
     EXPECT_THAT(refusal(), testing::HasSubstr("64 blocks"));
     spec.descriptors = 96;

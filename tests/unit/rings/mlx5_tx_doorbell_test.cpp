@@ -19,10 +19,10 @@ TEST_F(Mlx5Tx, DoorbellsAlternateBetweenBlueFlameBuffers) {
     }
 }
 
-/// What one burst leaves in the two buffers of the register.
+/// What a burst writes to the two buffers of the register.
 class Mlx5TxBlueFlame : public Mlx5Tx {
   protected:
-    /// How many bytes of the first WQE are written to the next buffer, the other staying as it is.
+    /// How many bytes of the first WQE are written to the next buffer; the other must not change.
     size_t written(const std::vector<rte_mbuf*>& packets) {
         const uint16_t at = sq->doorbell.send;
         std::fill(sq->uar.begin(), sq->uar.end(), kUntouched);
@@ -48,7 +48,7 @@ class Mlx5TxBlueFlame : public Mlx5Tx {
 TEST_F(Mlx5TxBlueFlame, WritesASingleWqe) {
     start({.offloads = 0, .blue_flame = true});
     EXPECT_TRUE(rawqp::kMlx5Format.tx_needs(spec).thread_domain);
-    for (uint32_t i = 0; i < 200; ++i) { // beyond the end of the ring
+    for (uint32_t i = 0; i < 200; ++i) { // past the end of the ring
         EXPECT_EQ(written({packet(i, {64})}), 64u);
         EXPECT_EQ(written({packet(i, {64}), packet(i, {64})}), 8u);
     }

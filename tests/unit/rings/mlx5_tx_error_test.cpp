@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Send on mapped mlx5 rings: error CQEs and the way back.
+// Send on mapped mlx5 rings: error CQEs and recovery.
 #include "tests/unit/rings/mlx5_tx.hpp"
 
 namespace rings_test {
@@ -27,7 +27,7 @@ class Mlx5TxError : public Mlx5Tx {
 
 TEST_F(Mlx5TxError, LostPacketsAreCountedAndTheQueueGoesOn) {
     start();
-    expect_traffic(7); // somewhere inside the ring
+    expect_traffic(7); // to somewhere in the middle of the ring
     const uint64_t before = ring->counters.packets;
     ASSERT_EQ(send(packets(30, 100)), 30u);
     for (int i = 0; i < 12; ++i)
@@ -51,7 +51,7 @@ TEST_F(Mlx5TxError, LostPacketsAreCountedAndTheQueueGoesOn) {
 TEST_F(Mlx5TxError, WqeInsideABurstFails) {
     start();
     ASSERT_EQ(send(packets(3)), 3u);
-    execute(); // sent, though no completion will tell
+    execute(); // sent, although no completion will report it
     break_queue(CqeSyndrome::local_qp_operation);
     ASSERT_EQ(send(nullptr, 0), 0u);
     EXPECT_EQ(resets, 1);
@@ -86,17 +86,17 @@ TEST_F(Mlx5TxError, FullRing) {
     expect_traffic(20);
 }
 
-/// A stale one may be what broke the queue.
+/// A stale lkey may be what broke the queue.
 TEST_F(Mlx5TxError, LkeysAreLookedUpAnew) {
     for (const bool multi_packet : {false, true}) {
         start({.multi_packet = multi_packet});
         ASSERT_EQ(send(packets(5)), 5u);
-        mrs.split = 1; // everything has another lkey now
+        mrs.split = 1; // everything has a different lkey now
         break_queue(CqeSyndrome::local_protection);
         ASSERT_EQ(send(packets(5)), 5u);
         EXPECT_EQ(ring->counters.recoveries, 1u);
         for (uint32_t i = 0; i < 5; ++i)
-            EXPECT_EQ(execute(), expected(i, 64)); // which checks the lkey
+            EXPECT_EQ(execute(), expected(i, 64)); // also checks the lkey
         mrs.split = 0;
         TearDown();
         ring = nullptr;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Send WQEs that hold bytes of the packet: TSO, two tags, inlined packets; and tunnel checksums.
+// Send WQEs with packet bytes in them: TSO, two tags, inlined packets; also tunnel checksums.
 #include "tests/unit/rings/mlx5_tx.hpp"
 
 namespace rings_test {
@@ -161,7 +161,7 @@ TEST_F(Mlx5TxHeader, TunnelChecksums) {
 TEST_F(Mlx5TxHeader, TwoTags) {
     start({.offloads = RTE_ETH_TX_OFFLOAD_QINQ_INSERT | RTE_ETH_TX_OFFLOAD_VLAN_INSERT,
            .multi_packet = true});
-    for (int round = 0; round < 70; ++round) { // also where the ring ends
+    for (int round = 0; round < 70; ++round) { // also where the ring wraps
         for (const uint16_t bytes : {14, 15, 64}) {
             rte_mbuf* mbuf = packet(9, {bytes});
             mbuf->ol_flags = RTE_MBUF_F_TX_QINQ | RTE_MBUF_F_TX_VLAN;
@@ -181,7 +181,7 @@ TEST_F(Mlx5TxHeader, TwoTags) {
 
 TEST_F(Mlx5TxHeader, ShortPacketsAreInlined) {
     for (const bool multi_packet : {false, true}) {
-        for (const uint32_t part_id : {0x1019u, 0x1015u}) { // the latter: ConnectX-4 Lx
+        for (const uint32_t part_id : {0x1019u, 0x1015u}) { // the second one: ConnectX-4 Lx
             start({.offloads = 0,
                    .part_id = part_id,
                    .multi_packet = multi_packet,
@@ -228,7 +228,7 @@ TEST_F(Mlx5TxHeader, InlineThresholdAndHint) {
     EXPECT_EQ(inlined, 2);
 }
 
-/// Without anybody taking packets: WQEBBs run out long before descriptors.
+/// Nobody executes them meanwhile: WQEBBs run out long before descriptors.
 TEST_F(Mlx5TxHeader, InlinedPacketsFillTheRing) {
     for (const bool multi_packet : {false, true}) {
         start({.offloads = 0, .multi_packet = multi_packet, .inline_bytes = 100});
@@ -253,7 +253,7 @@ TEST_F(Mlx5TxHeader, InlinedPacketsFillTheRing) {
     }
 }
 
-/// They are copied, and still their mbufs go back where they belong.
+/// They are copied, but their mbufs must still return to the right pools.
 TEST_F(Mlx5TxHeader, InlinedMbufsThatAreSharedOrOfSeveralPools) {
     const test_eal::Pool other = test_eal::make_pool(63);
     for (const bool multi_packet : {false, true}) {
@@ -300,7 +300,7 @@ TEST_F(Mlx5TxHeader, HeadersAreInlinedAsTheDeviceDemands) {
         rawqp::InlineMode mode;
         uint32_t part_id;
         uint16_t bytes;
-        uint32_t wqebbs; ///< for each descriptor
+        uint32_t wqebbs; ///< per descriptor
     };
     using rawqp::InlineMode;
     constexpr uint32_t kConnectX4 = 0x1013, kConnectX5 = 0x1017;
@@ -336,8 +336,8 @@ TEST_F(Mlx5TxHeader, HeadersAreInlinedAsTheDeviceDemands) {
     }
 }
 
-/// What the device would do for a packet by pointer is done for inlined bytes as well: a tag is
-/// among them, which leaves the WQE as short as the queue has room for.
+/// Inlined bytes get the same offloads as packets by pointer. A VLAN tag is inlined as well, so
+/// that the WQE needs no more room than the queue provides.
 TEST_F(Mlx5TxHeader, OffloadsOfInlinedBytes) {
     for (const uint16_t inline_bytes : {0, 100}) {
         start({.offloads = RTE_ETH_TX_OFFLOAD_VLAN_INSERT | RTE_ETH_TX_OFFLOAD_IPV4_CKSUM |
@@ -426,7 +426,7 @@ TEST_F(Mlx5TxHeader, PrepareRefusesWhatTheDeviceWouldRefuse) {
     EXPECT_EQ(rte_errno, EINVAL);
 }
 
-/// Two tags are an offload of their own, which needs that of one tag for neither.
+/// Inserting two tags is a separate offload, which does not need the one for a single tag.
 TEST_F(Mlx5TxHeader, PrepareTakesBothTagsOfTwo) {
     start({.offloads = RTE_ETH_TX_OFFLOAD_QINQ_INSERT});
     rte_mbuf* mbuf = packet(0, {64});

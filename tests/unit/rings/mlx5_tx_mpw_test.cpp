@@ -138,7 +138,7 @@ TEST_P(Mlx5TxMpw, FlagsAreSharedOrANewWqeBegins) {
         EXPECT_EQ(execute(), expected(i, 64));
 }
 
-/// Of the same checksums, those of packets in tunnels are others.
+/// The same checksum flags mean other checksums for packets in tunnels.
 TEST_P(Mlx5TxMpw, TunnelsAreSharedOrANewWqeBegins) {
     start({.offloads = RTE_ETH_TX_OFFLOAD_IPV4_CKSUM | RTE_ETH_TX_OFFLOAD_OUTER_IPV4_CKSUM});
     constexpr uint64_t kPlain = RTE_MBUF_F_TX_IPV4 | RTE_MBUF_F_TX_IP_CKSUM;
@@ -162,7 +162,7 @@ TEST_P(Mlx5TxMpw, LongHeadersGoInAWqeOfTheirOwn) {
                        RTE_ETH_TX_OFFLOAD_QINQ_INSERT});
     constexpr Shape kTso{WqeOpcode::tso, 7}, kTwoTags{WqeOpcode::send, 5};
     std::vector<rte_mbuf*> mbufs = packets(9, 100);
-    for (rte_mbuf* mbuf : mbufs) // all else is alike
+    for (rte_mbuf* mbuf : mbufs) // everything else is alike
         mbuf->ol_flags = RTE_MBUF_F_TX_IPV4 | RTE_MBUF_F_TX_IP_CKSUM;
     mbufs[4]->ol_flags |= RTE_MBUF_F_TX_TCP_SEG;
     mbufs[4]->l2_len = 14;
@@ -180,7 +180,7 @@ TEST_P(Mlx5TxMpw, LongHeadersGoInAWqeOfTheirOwn) {
 
 TEST_P(Mlx5TxMpw, TagsAreSharedOrANewWqeBegins) {
     start({.offloads = RTE_ETH_TX_OFFLOAD_VLAN_INSERT});
-    const uint16_t tags[] = {5, 5, 5, 0x1005, 0x1005, 5}; // the DEI bit, too
+    const uint16_t tags[] = {5, 5, 5, 0x1005, 0x1005, 5}; // differing in the DEI bit, too
     std::vector<rte_mbuf*> mbufs;
     for (const uint16_t tag : tags) {
         mbufs.push_back(packet(0, {64}));
@@ -231,7 +231,7 @@ TEST_P(Mlx5TxMpw, UnsendablePacketsAreDroppedAndCounted) {
     EXPECT_EQ(pending_wqebbs(), 0u);
 }
 
-/// Vectors look at several packets at once, and what is left is looked at one by one.
+/// The vector loop looks at several packets at once, the remainder is checked one by one.
 TEST_P(Mlx5TxMpw, ARuntIsFoundAnywhere) {
     start({.offloads = 0});
     for (uint32_t runt = 0; runt < 11; ++runt) {
@@ -255,7 +255,7 @@ TEST_P(Mlx5TxMpw, MemoryWithoutLkeyIsDropped) {
     EXPECT_EQ(ring->counters.errors, 5u);
     EXPECT_EQ(sq->doorbell.send, 0u);
     mrs.refuse = false;
-    mrs.unregister(); // what was found out about the pool is void
+    mrs.unregister(); // what was found out about the pool is no longer valid
     ASSERT_EQ(send(packets(5)), 5u);
     EXPECT_EQ(execute(), expected(0, 64));
     execute_all();
@@ -269,7 +269,7 @@ TEST_P(Mlx5TxMpw, PoolInTwoRegions) {
     ASSERT_EQ(send(mbufs), 60u);
     EXPECT_THAT(posted(), testing::ElementsAre(mpw(60))) << "keys may differ within a WQE";
     for (uint32_t i = 0; i < 60; ++i)
-        ASSERT_EQ(execute(), expected(i, 64)); // which checks the lkey
+        ASSERT_EQ(execute(), expected(i, 64)); // also checks the lkey
 }
 
 TEST_P(Mlx5TxMpw, PoolThatGrowsIntoAnotherRegion) {
@@ -277,7 +277,7 @@ TEST_P(Mlx5TxMpw, PoolThatGrowsIntoAnotherRegion) {
     mrs.split = growing.later_memory();
     start();
     std::vector<rte_mbuf*> held;
-    for (uint32_t i = 0; i < 32; ++i) // what is left is of both
+    for (uint32_t i = 0; i < 32; ++i) // the rest is from both regions
         held.push_back(rte_pktmbuf_alloc(growing.get()));
     for (const bool grown : {false, true}) {
         if (grown) growing.grow();
@@ -286,7 +286,7 @@ TEST_P(Mlx5TxMpw, PoolThatGrowsIntoAnotherRegion) {
             mbufs.push_back(make_packet(growing.get(), i, {64}));
         ASSERT_EQ(send(mbufs), mbufs.size());
         for (uint32_t i = 0; i < mbufs.size(); ++i)
-            ASSERT_EQ(execute(), expected(i, 64)); // which checks the lkey
+            ASSERT_EQ(execute(), expected(i, 64)); // also checks the lkey
         settle();
     }
     rte_pktmbuf_free_bulk(held.data(), static_cast<unsigned>(held.size()));
@@ -328,11 +328,11 @@ TEST_P(Mlx5TxMpw, SharedMbufsAndSeveralPools) {
     }
 }
 
-/// All else is alike: each pool gets back its own.
+/// Everything else is alike: each pool gets back its own mbufs.
 TEST_P(Mlx5TxMpw, OnePacketOfAnotherPool) {
     start({.offloads = 0});
     const test_eal::Pool other = test_eal::make_pool(63);
-    for (uint32_t odd = 0; odd < 11; ++odd) { // three at the end are no four
+    for (uint32_t odd = 0; odd < 11; ++odd) { // the last three packets do not fill a vector
         auto mbufs = packets(11);
         rte_pktmbuf_free(mbufs[odd]);
         mbufs[odd] = make_packet(other.get(), odd, {64});
@@ -351,7 +351,7 @@ TEST_P(Mlx5TxMpw, AttachedMbufsAreDetachedWhenFreed) {
         auto mbufs = packets(6);
         rte_mbuf* target = mbufs[odd];
         rte_mbuf* clone = rte_pktmbuf_clone(target, pool.get());
-        rte_pktmbuf_free(target); // the clone keeps it
+        rte_pktmbuf_free(target); // the clone still refers to it
         mbufs[odd] = clone;
         ASSERT_EQ(send(mbufs), 6u);
         for (uint32_t i = 0; i < 6; ++i)
@@ -399,7 +399,7 @@ TEST_P(Mlx5TxMpw, RandomPacketsArriveAsTheyAre) {
     for (int round = 0; round < 3000; ++round) {
         std::vector<rte_mbuf*> mbufs;
         std::vector<std::vector<uint8_t>> want;
-        unsigned room = 64 - 15; // as many may wait for a request
+        unsigned room = 64 - 15; // up to 15 may be held until a completion is requested
         for (uint32_t count = 1 + random() % 48; count > 0 && room >= 6; --count, ++seed) {
             std::vector<uint16_t> lengths{static_cast<uint16_t>(14 + random() % 200)};
             for (uint32_t more = random() % 16 == 0 ? random() % 6 : 0; more > 0; --more)

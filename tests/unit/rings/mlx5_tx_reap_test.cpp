@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Send on mapped mlx5 rings: when bursts free what they find completed.
+// Send on mapped mlx5 rings: when bursts free the packets that have completed.
 #include "tests/unit/rings/mlx5_tx.hpp"
 
 namespace rings_test {
@@ -7,10 +7,10 @@ namespace {
 
 class Mlx5TxReap : public Mlx5Tx, public testing::WithParamInterface<bool> {
   protected:
-    static constexpr uint16_t kAskEvery = 16; ///< packets, of a ring of 64
+    static constexpr uint16_t kAskEvery = 16; ///< packets, in a ring of 64
 
     void SetUp() override {
-        start({.offloads = 0, .multi_packet = GetParam()}); // a descriptor for each packet
+        start({.offloads = 0, .multi_packet = GetParam()}); // one descriptor per packet
     }
     void send_one() { ASSERT_EQ(send({packet(0, {64})}), 1u); }
 };
@@ -29,7 +29,7 @@ TEST_P(Mlx5TxReap, SmallBurstsFreeNowAndThen) {
 TEST_P(Mlx5TxReap, WhoAsksIsToldOfAll) {
     send_one();
     execute_all();
-    EXPECT_EQ(send(nullptr, 0), 0u); // asks
+    EXPECT_EQ(send(nullptr, 0), 0u); // requests a completion
     execute_all();
     EXPECT_EQ(send(nullptr, 0), 0u);
     EXPECT_EQ(in_use(), 0u);
@@ -49,7 +49,7 @@ TEST_P(Mlx5TxReap, WhoAsksIsToldOfAll) {
 
 TEST_F(Mlx5Tx, AskingWaitsForRoom) {
     start({.offloads = 0});
-    for (const uint16_t count : {49, 15}) { // the second burst does not ask
+    for (const uint16_t count : {49, 15}) { // the second burst does not request a completion
         std::vector<rte_mbuf*> packets;
         for (uint32_t i = 0; i < count; ++i)
             packets.push_back(packet(i, {64}));
@@ -64,7 +64,7 @@ TEST_F(Mlx5Tx, AskingWaitsForRoom) {
     EXPECT_EQ(in_use(), 0u);
 }
 
-/// WQEs that ask take WQEBBs, but have no mbufs.
+/// WQEs that only request a completion take WQEBBs but have no mbufs.
 TEST_P(Mlx5TxReap, AskingTakesRoomOfPackets) {
     constexpr uint16_t kAsking = 6;
     for (uint16_t i = 0; i < kAsking; ++i) {
@@ -107,7 +107,7 @@ TEST_P(Mlx5TxReap, CompletionsOfSeveralPoolsGoHomeTogether) {
     rte_pktmbuf_free(shared);
 }
 
-/// What has completed since the last burst is freed together only if it goes to one pool unseen.
+/// Several completions are freed in one go only if all mbufs may go to one pool unchecked.
 TEST_P(Mlx5TxReap, CompletionsThatWaitGoToTheirOwnPools) {
     const test_eal::Pool other = test_eal::make_pool(64);
     std::vector<rte_mbuf*> bursts[3];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Packets that have a time to be sent at: the WQEs that wait for it, and times that are none.
+// Packets with a time to be sent at: the WQEs that wait for it, and invalid times.
 #include "common/mlx5/wait.hpp"
 #include "drivers/net/rawqp/rings/mlx5/tx_ring.hpp"
 #include "tests/unit/rings/mlx5_tx.hpp"
@@ -11,7 +11,7 @@ using mlx5::WqeOpcode;
 
 constexpr uint64_t kMask = (uint64_t{1} << 33) - 1;
 constexpr uint64_t kSecond = 1'000'000'000;
-/// Whole rounds of the mask, and a bit.
+/// Several whole periods of the mask, and a bit more.
 constexpr uint64_t kNow = 5 * (kMask + 1) + 1000;
 
 class Mlx5TxSchedule : public Mlx5Tx {
@@ -38,7 +38,7 @@ class Mlx5TxSchedule : public Mlx5Tx {
         }
         return found;
     }
-    /// The next `count` packets leave in their order, whatever waits stand before them.
+    /// The next `count` packets leave in order, whatever waits precede them.
     void expect_sent(uint32_t count) {
         for (uint32_t seed = 0; seed < count; ++seed) {
             while (wire.empty())
@@ -83,13 +83,13 @@ TEST_F(Mlx5TxSchedule, OthersShareWqesBesideIt) {
 
 TEST_F(Mlx5TxSchedule, TimesThatThePortDoesNotKeepAreCounted) {
     start();
-    // Past: the device lets it pass, unless it is so long ago that it would seem to be ahead.
+    // In the past: the device does not wait, unless it is so long ago that it seems to be ahead.
     ASSERT_EQ(send({packet_at(kNow - kSecond), packet_at(0)}), 2u);
     EXPECT_THAT(posted(), testing::ElementsAre(kWaits, kPacket, kPacket));
     EXPECT_EQ(ring->counters.past_times, 2u);
     EXPECT_EQ(ring->counters.future_times, 0u);
     execute_all();
-    // Half of the mask, less what time has passed, is the most.
+    // The limit is half of the mask, less the time that has passed.
     ASSERT_EQ(send({packet_at(kNow + kMask / 2), packet_at(kNow + kMask / 2 + 100 * kSecond)}), 2u);
     EXPECT_THAT(posted(), testing::ElementsAre(kWaits, kPacket, kPacket));
     EXPECT_EQ(ring->counters.past_times, 2u);
@@ -100,8 +100,8 @@ TEST_F(Mlx5TxSchedule, TimesThatThePortDoesNotKeepAreCounted) {
 TEST_F(Mlx5TxSchedule, TheClockGoesOnBetweenLooks) {
     start();
     const uint64_t begin = rte_rdtsc();
-    mrs.clock_error = EIO;                      // no look succeeds any more
-    const uint64_t late = rte_get_tsc_hz() / 5; // longer than looks are apart
+    mrs.clock_error = EIO;                      // the clock cannot be read any more
+    const uint64_t late = rte_get_tsc_hz() / 5; // longer than the interval between readings
     while (rte_rdtsc() - begin < late)
         rte_pause();
     ASSERT_EQ(send({packet_at(kNow + kSecond / 20), packet_at(kNow + 100 * kSecond)}), 2u);
@@ -129,7 +129,7 @@ TEST_F(Mlx5TxSchedule, NobodyWaitsForWhatIsDropped) {
     execute_all();
 }
 
-/// A ring of 64 WQEBBs has room for 32 packets with their waits; the rest comes later.
+/// A ring of 64 WQEBBs has room for 32 packets with their waits; the rest is sent later.
 TEST_F(Mlx5TxSchedule, WhatFindsNoRoomIsNotTaken) {
     start();
     for (int lap = 0; lap < 5; ++lap) {
@@ -145,7 +145,7 @@ TEST_F(Mlx5TxSchedule, WhatFindsNoRoomIsNotTaken) {
     EXPECT_EQ(in_use(), 0u);
 }
 
-/// Half of what it needs is no room.
+/// Room for only one of the two is not enough.
 TEST_F(Mlx5TxSchedule, APacketAndItsWaitFindRoomTogether) {
     start();
     std::vector<rte_mbuf*> packets = {packet(0, {64})};
@@ -168,7 +168,7 @@ TEST_F(Mlx5TxSchedule, QueuesHaveRoomForWaits) {
 TEST_F(Mlx5TxSchedule, AfterAnErrorTheRightPacketsAreLost) {
     start();
     ASSERT_EQ(send({packet_at(kNow + 1), packet_at(kNow + 2), packet_at(kNow + 3)}), 3u);
-    executed = 2; // one packet left, and the next one's wait fails
+    executed = 2; // one packet has left, and the next one's wait fails
     cq->write_error(mlx5::CqeOpcode::req_error, mlx5::CqeSyndrome::local_qp_operation, executed);
     ASSERT_EQ(send(nullptr, 0), 0u);
     EXPECT_EQ(resets, 1);

@@ -43,11 +43,11 @@ TEST_F(Mlx5Tx, EmptyBurstRingsNothing) {
 
 TEST_F(Mlx5Tx, EveryBatchSizeAndWrapAround) {
     start();
-    send_every_batch(40, 48, 60); // far beyond the 16-bit counters
+    send_every_batch(40, 48, 60); // well past the 16-bit counters
     EXPECT_EQ(cq->doorbell.consumer, static_cast<uint32_t>(completions));
 }
 
-/// A ring of 64 asks every 16 segments, one of 512 every 32; always by the last WQE of a burst.
+/// A ring of 64 requests one every 16 segments, one of 512 every 32; always in a burst's last WQE.
 TEST_F(Mlx5Tx, ACompletionNowAndThen) {
     start({.descriptors = 512, .sq_wqebbs = 512});
     struct {
@@ -147,7 +147,7 @@ TEST_F(Mlx5Tx, Metadata) {
         TearDown();
         ring = nullptr;
     }
-    start(); // a burst that does not look for it
+    start(); // a burst function that ignores metadata
     ASSERT_EQ(send({packet_with_metadata(1)}), 1u);
     EXPECT_EQ(sq->segment<mlx5::WqeEthSeg>(0, 1).metadata, 0u);
 }
@@ -173,7 +173,7 @@ TEST_F(Mlx5Tx, SharedMbufsAndSeveralPools) {
 
 TEST_F(Mlx5Tx, FastFree) {
     start({.offloads = RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE});
-    for (int round = 0; round < 100; ++round) { // runs that wrap
+    for (int round = 0; round < 100; ++round) { // the ring wraps within bursts
         std::vector<rte_mbuf*> packets;
         for (uint32_t i = 0; i < 23; ++i)
             packets.push_back(packet(i, {64}));
@@ -221,7 +221,7 @@ TEST_F(Mlx5Tx, RoomIsCountedInSegments) {
     ASSERT_EQ(send(packets.data() + 10, 2), 2u);
 }
 
-/// It would wait for ever in a ring that never has so much room.
+/// It would wait forever: the ring never has that much room.
 TEST_F(Mlx5Tx, AChainThatIsTooLongIsDroppedBeforeTheRingHasRoom) {
     start();
     std::vector<rte_mbuf*> packets;
@@ -248,7 +248,7 @@ TEST_F(Mlx5Tx, UnsendablePacketsAreDroppedAndCounted) {
     EXPECT_EQ(pending_wqebbs(), 0u);
 }
 
-/// By an lcore that has not heard of the stop yet.
+/// Sent by an lcore that has not noticed the stop yet.
 TEST_F(Mlx5Tx, PacketsOfAStoppedQueueAreLostAndCounted) {
     start();
     rawqp::kMlx5Format.tx_stop(*ring);
@@ -262,7 +262,7 @@ TEST_F(Mlx5Tx, PacketsOfAStoppedQueueAreLostAndCounted) {
     EXPECT_EQ(execute(), expected(2, 64));
 }
 
-/// No such packet can be, and whoever steps over it by its segments would never get on.
+/// No valid packet has zero segments, and code that advances by segments would never get past it.
 class Mlx5TxNoSegments : public Mlx5Tx, public testing::WithParamInterface<uint64_t> {};
 INSTANTIATE_TEST_SUITE_P(Offloads, Mlx5TxNoSegments,
                          testing::Values(0, RTE_ETH_TX_OFFLOAD_MULTI_SEGS));
@@ -304,7 +304,7 @@ TEST_F(Mlx5Tx, LkeysFollowUnregistrationAndRegions) {
     mrs.split = 1;
     mrs.unregister();
     ASSERT_EQ(send({mbuf}), 1u);
-    EXPECT_EQ(execute(), expected(1, 64)); // which checks the lkey
+    EXPECT_EQ(execute(), expected(1, 64)); // also checks the lkey
 }
 
 } // namespace

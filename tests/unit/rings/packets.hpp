@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Mbufs to send, with known bytes.
+// Mbufs to send, with known contents.
 #pragma once
 
 #include "drivers/net/rawqp/dpdk.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A pool whose mbufs have pinned external buffers: in memory of its own, and theirs for good.
+// A pool whose mbufs have pinned external buffers, in separate memory.
 #pragma once
 
 #include "tests/unit/eal.hpp"
@@ -20,7 +20,7 @@ class PinnedPool {
                                                    SOCKET_ID_ANY, &area, 1));
     }
     [[nodiscard]] rte_mempool* get() const { return pool_.get(); }
-    /// Whether the mbuf is as the pool made it: it has such a buffer and says so.
+    /// Whether the mbuf is as the pool made it: its buffer is a pinned external one of this pool.
     [[nodiscard]] bool owns_buffer_of(const rte_mbuf* mbuf) const {
         const auto offset = reinterpret_cast<uintptr_t>(mbuf->buf_addr) -
                             reinterpret_cast<uintptr_t>(memory_.data());

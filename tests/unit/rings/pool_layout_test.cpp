@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What rings remember of a mempool as a whole.
+// What rings cache about a mempool as a whole.
 #include "drivers/net/rawqp/rings/pool_layout.hpp"
 #include "tests/unit/eal.hpp"
 #include "tests/unit/rings/fake_mrs.hpp"
@@ -23,7 +23,7 @@ class PoolLayout : public test_eal::EalTest {
         rte_mempool_free(pool);
     }
     uint16_t look() { return rawqp::common_data_offset(pool, kHeadroom, queue); }
-    /// One mbuf has its buffer elsewhere for a while.
+    /// Moves the buffer of one mbuf for a while.
     void shift(int bytes) { mbuf->buf_addr = static_cast<char*>(mbuf->buf_addr) + bytes; }
 
     FakeMrs mrs;
@@ -36,10 +36,10 @@ constexpr uint16_t kOffset = sizeof(rte_mbuf) + kPrivate + kHeadroom;
 
 TEST_F(PoolLayout, IsLookedAtOncePerPoolNotPerQueue) {
     EXPECT_EQ(look(), kOffset);
-    shift(64); // would be seen by a walk
+    shift(64); // a walk over the pool would notice
     MrCache other_queue{&mrs.table};
     EXPECT_EQ(rawqp::common_data_offset(pool, kHeadroom, other_queue), kOffset);
-    mrs.unregister(); // a pool was destroyed: this address may be of another one
+    mrs.unregister(); // a pool was destroyed: its address may belong to another one now
     EXPECT_EQ(look(), 0);
     shift(-64);
     EXPECT_EQ(look(), kOffset) << "a refusal must not be remembered";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// PTP messages: which frames are some, and when they came and went.
+// PTP messages: which frames are recognized, and the times when they were received and sent.
 #include "tests/unit/rings/mlx5_striding.hpp"
 #include "tests/unit/rings/mlx5_tx.hpp"
 
@@ -19,7 +19,7 @@ Bytes joined(std::initializer_list<Bytes> parts) {
         all.insert(all.end(), part.begin(), part.end());
     return all;
 }
-/// A header of so many bytes, with some set.
+/// A header of `size` bytes, some of which are set.
 Bytes header(size_t size, std::initializer_list<std::pair<size_t, uint8_t>> set) {
     Bytes bytes(size);
     for (const auto& [at, value] : set)
@@ -34,7 +34,7 @@ const Bytes kIpv6 = joined({{0x86, 0xdd}, header(40, {{0, 0x60}, {6, 17}})});
 Bytes udp(uint16_t port) {
     return header(8, {{2, static_cast<uint8_t>(port >> 8)}, {3, static_cast<uint8_t>(port)}});
 }
-/// Version 2; the upper half of the first byte is a profile's.
+/// Version 2; the upper half of the first byte is profile-specific.
 Bytes message(uint8_t type) { return header(44, {{0, static_cast<uint8_t>(0x10 | type)}, {1, 2}}); }
 Bytes over_ethernet(uint8_t type) { return joined({kAddresses, kPtpType, message(type)}); }
 
@@ -163,7 +163,7 @@ TEST_P(PtpMlx5Tx, ThePacketsOwnCompletionTells) {
     execute_wqe();
     const uint64_t time = clock;
     execute_all();
-    EXPECT_EQ(send(nullptr, 0), 0u); // takes the completions
+    EXPECT_EQ(send(nullptr, 0), 0u); // polls the completions
     EXPECT_EQ(take(), time);
     EXPECT_EQ(take(), std::nullopt) << "once";
     EXPECT_EQ(wire.size(), 0u);
@@ -201,7 +201,7 @@ TEST_P(PtpMlx5Tx, AFullRingTakesNoMore) {
 
 TEST_P(PtpMlx5Tx, AStampThatWasOverwrittenIsNotThere) {
     ASSERT_EQ(send_stamping({to_be_stamped()}), 1u);
-    for (int i = 0; i < 3 * 64 * 16; ++i) { // each 16th packet asks for a completion
+    for (int i = 0; i < 3 * 64 * 16; ++i) { // every 16th packet requests a completion
         ASSERT_EQ(send({packet(0, {64})}), 1u);
         execute_all();
     }
@@ -209,7 +209,7 @@ TEST_P(PtpMlx5Tx, AStampThatWasOverwrittenIsNotThere) {
 }
 
 TEST_P(PtpMlx5Tx, ARestartForgetsWhatWasToBeStamped) {
-    // The last WQE of 16 packets asks for a completion. It is to have the same index.
+    // The last WQE of 16 packets requests a completion; the stamped packet has the same index.
     constexpr size_t kAskEvery = 16;
     const size_t before = GetParam() ? 0 : kAskEvery - 1;
     std::vector<rte_mbuf*> packets;

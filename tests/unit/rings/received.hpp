@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// For tests that compare what receive readers make of the same CQEs.
+// For tests that compare the results of receive readers for the same CQEs.
 #pragma once
 
 #include "common/mlx5/formats.hpp"
@@ -15,7 +15,7 @@
 
 namespace rings_test {
 
-/// The mbuf's dynamic field for metadata of rules, and its flag.
+/// The mbuf's dynamic field for the metadata of rules, and its flag.
 inline constexpr uint8_t kMetadataAt = offsetof(rte_mbuf, dynfield1) + 8 * sizeof(uint32_t);
 inline constexpr uint64_t kMetadataFlag = uint64_t{1} << 40;
 
@@ -28,13 +28,13 @@ inline uint32_t metadata_of(rte_mbuf& mbuf) {
     return *RTE_MBUF_DYNFIELD(&mbuf, kMetadataAt, uint32_t*);
 }
 
-/// What receive writes into an mbuf: from the rearm word to the hash, and the mark.
+/// What the reader writes into an mbuf: from the rearm word to the hash, and the mark.
 struct Received {
     std::array<uint8_t, 32> fields;
     uint32_t mark;
     uint32_t metadata;
     uint32_t segments;
-    uint64_t time; ///< with time stamps
+    uint64_t time; ///< only with time stamps
 
     bool operator==(const Received&) const = default;
 };
@@ -59,7 +59,7 @@ inline void expect_equal(const std::vector<Received>& got, const std::vector<Rec
         ASSERT_EQ(got[i], wanted[i]) << "packet " << i;
 }
 
-/// A CQE whose description is random: also what no device would write.
+/// A CQE with random contents, including some that no device would write.
 inline mlx5::Cqe random_cqe(std::mt19937& random) {
     mlx5::Cqe cqe;
     std::array<uint32_t, sizeof cqe / 4> words;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a descriptor dump and telemetry say of a ring: the same as the device sees.
+// What a descriptor dump and telemetry report about a ring: the same as the device sees.
 #include "tests/unit/rings/mlx5_striding.hpp"
 #include "tests/unit/rings/mlx5_tx.hpp"
 #include "tests/unit/rings/verbs_rx.hpp"
@@ -33,7 +33,7 @@ TEST_F(RxText, PostedReceivedAndMissing) {
     for (int i = 0; i < 3; ++i)
         deliver(64);
     rte_mbuf* mbuf = nullptr;
-    ASSERT_EQ(receive(&mbuf, 1), 1u); // replaced later, with others
+    ASSERT_EQ(receive(&mbuf, 1), 1u); // refilled later, together with others
     auto figures = by_name(rawqp::kMlx5Format.rx_figures(*ring));
     EXPECT_EQ(figures["wqe_consumer"], 1u);
     EXPECT_EQ(figures["wqes_posted"], 63u);
@@ -84,7 +84,7 @@ class TxText : public Mlx5Tx {
     }
 };
 
-/// What a completion is asked for together, which is a burst of 16 or more here.
+/// Packets are grouped by the completion that was requested for them: here bursts of 16 or more.
 TEST_F(TxText, PacketsWithTheirBlocks) {
     start();
     EXPECT_EQ(text(0), "descriptor 0: free\n");
@@ -118,7 +118,7 @@ TEST_F(TxText, PacketsWithTheirBlocks) {
                                 HasSubstr("blocks 33 to 35\n")));
 
     for (int i = 0; i < 16; ++i)
-        execute_wqe(); // the first burst
+        execute_wqe(); // executes the first burst
     ASSERT_EQ(rawqp::kMlx5Format.tx_done_cleanup(ring, 1), 16);
     EXPECT_EQ(text(43), "descriptor 43: free\n");
     EXPECT_THAT(text(44), HasSubstr("blocks 16 to 32\n"));

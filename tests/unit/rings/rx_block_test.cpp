@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Compressed blocks: what is left in a CQ never looks like a completion of a lap to come.
+// Compressed blocks: leftovers in a CQ never look like a completion of a later lap.
 #include "drivers/net/rawqp/rings/mlx5/rx_block.hpp"
 #include "tests/unit/eal.hpp"
 #include "tests/unit/rings/fake_mlx5.hpp"
@@ -28,7 +28,7 @@ class RxBlocks : public test_eal::EalTest, public testing::WithParamInterface<ui
 
     [[nodiscard]] static uint32_t longest() { return std::min(GetParam(), mlx5::kMaxCompressed); }
     void write_plain() { device.write({}, mlx5::CqeOpcode::resp_send); }
-    /// Mini CQEs whose bytes look like a good completion of either lap where an entry's owner is.
+    /// Mini CQEs that look like a good completion of either lap where an entry has its owner bit.
     void write_block(uint32_t count) {
         mlx5::MiniCqe mini{};
         const auto good = static_cast<uint32_t>(mlx5::CqeOpcode::resp_send) << 4;
@@ -46,7 +46,7 @@ class RxBlocks : public test_eal::EalTest, public testing::WithParamInterface<ui
         block.open(cq, count);
         block.leave(cq);
     }
-    /// Nothing that the device has not written looks new.
+    /// No entry looks new unless the device has written it.
     void expect_all_empty() {
         ASSERT_EQ(cq.consumer, device.producer);
         for (uint32_t i = 0; i <= cq.mask; ++i)
@@ -96,10 +96,10 @@ TEST_P(RxBlocks, StoreOnlyWhereTheDeviceHasWritten) {
         write_block(longest());
         take(CqeState::compressed);
     }
-    if (GetParam() < 64) return; // all of such a CQ is stored into
+    if (GetParam() < 64) return; // every entry of such a CQ is written
     write_block(longest());
     const uint32_t skipped = cq.consumer + 3;
-    device.ring[skipped & cq.mask].op_own = 0xab; // by nobody
+    device.ring[skipped & cq.mask].op_own = 0xab; // a value that nobody writes
     take(CqeState::compressed);
     EXPECT_EQ(device.ring[skipped & cq.mask].op_own, 0xab);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The bounded part of fuzzing the Rx readers: the same inputs at each run, and those that fuzzing
-// once found (tests/fuzz/corpus). The unbounded part is tests/fuzz/run.
+// The bounded part of fuzzing the Rx readers: the same inputs in every run, and those for which
+// fuzzing once found a bug (tests/fuzz/corpus). The unbounded part is tests/fuzz/run.
 #include "tests/fuzz/corpus.hpp"
 #include "tests/fuzz/rx_cqes.hpp"
 #include "tests/fuzz/rx_frames.hpp"
@@ -15,7 +15,7 @@
 
 namespace {
 
-/// Completions that mostly look real, so that readers go deep before something odd comes.
+/// Completions that mostly look valid, so that readers get far before something odd comes.
 std::vector<uint8_t> random_cqes(uint32_t seed) {
     std::mt19937 random(seed);
     std::vector<uint8_t> input;
@@ -24,13 +24,13 @@ std::vector<uint8_t> random_cqes(uint32_t seed) {
         put(random());
     for (unsigned step = 0; step < 300; ++step) {
         const unsigned kind = random() % 20;
-        if (kind >= 14) { // poll, or keep what comes
+        if (kind >= 14) { // poll, perhaps keeping the packets
             put(random() % 4 == 0 ? 129 : 4);
             put(random());
             continue;
         }
         put(kind == 0 ? 1 : kind == 1 ? 3u + random() % 51 * 5 : 0);
-        if (kind == 1) continue; // resets fail, marks, a look
+        if (kind == 1) continue; // failing resets, marks, queries
         for (unsigned i = 0; i < 64; ++i)
             put(random());
         const bool wild = random() % 8 == 0;
@@ -42,7 +42,7 @@ std::vector<uint8_t> random_cqes(uint32_t seed) {
     return input;
 }
 
-/// Frames whose headers mostly look real, of any length.
+/// Frames whose headers mostly look valid, of any length.
 std::vector<uint8_t> random_frames(uint32_t seed) {
     std::mt19937 random(seed);
     std::vector<uint8_t> input;
@@ -53,7 +53,7 @@ std::vector<uint8_t> random_frames(uint32_t seed) {
     put(random());
     put(random());
     for (unsigned step = 0; step < 200; ++step) {
-        if (random() % 3 == 0) { // poll, or keep what comes
+        if (random() % 3 == 0) { // poll, perhaps keeping the packets
             put(one_of({4, 129}));
             put(random());
             continue;
@@ -83,7 +83,7 @@ std::vector<uint8_t> random_frames(uint32_t seed) {
         set(l3 - 2, ipv6 ? 0x86 : 0x08);
         set(l3 - 1, ipv6 ? 0xdd : 0x00);
         set(l3, ipv6 ? 0x60 : one_of({0x45, 0x46, 0x4f}));
-        if (!ipv6) set(l3 + 6, 0); // no fragment, mostly
+        if (!ipv6) set(l3 + 6, 0); // mostly not a fragment
         if (!ipv6) set(l3 + 7, random() % 8 == 0);
         set(l3 + (ipv6 ? 6 : 9), protocol);
         set(l3 + 40, one_of({IPPROTO_TCP, IPPROTO_UDP})); // after an extension header
@@ -100,12 +100,12 @@ struct Target {
     const char* name;
     std::string (*play)(std::span<const uint8_t>);
     Bytes (*random_input)(uint32_t seed);
-    unsigned (*reader)(std::span<const uint8_t>); ///< vector width of what the input plays with
+    unsigned (*reader)(std::span<const uint8_t>); ///< vector width that the input selects
 };
 constexpr Target kCqes{"cqes", fuzz::play_cqes, random_cqes, fuzz::reader_bits};
 constexpr Target kFrames{"frames", fuzz::play_frames, random_frames, no_reader};
 
-// -- random inputs, those for one reader in each test
+// -- random inputs, one test per reader
 
 class RxFuzz : public test_eal::EalTest,
                public testing::WithParamInterface<std::tuple<Target, unsigned>> {};
@@ -132,7 +132,7 @@ INSTANTIATE_TEST_SUITE_P(Frames, RxFuzz,
                                           testing::Values(rings_test::kScalar)),
                          [](const auto&) { return "frames"; });
 
-// -- what fuzzing once found
+// -- inputs that once failed
 
 struct Found {
     Target target;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a send queue does with packets of striding queues that it has sent: they are attached to
-// mbufs, whose references to the same buffer go back together.
+// How a send queue frees packets of striding queues: they are attached to mbufs, and their
+// references to the same buffer are returned together.
 #include "drivers/net/rawqp/rings/striding_buffers.hpp"
 #include "drivers/net/rawqp/rings/tx_mbufs.hpp"
 #include "tests/unit/eal.hpp"
@@ -27,11 +27,11 @@ class SentStrides : public test_eal::EalTest {
         strides->leave();
     }
 
-    /// An mbuf with a packet.
+    /// An mbuf with an attached packet.
     rte_mbuf* attached(StridingBuffer& buffer, uint32_t stride) {
         return attach(rte_pktmbuf_alloc(pool.get()), buffer, stride);
     }
-    /// As striding queues do.
+    /// Attaches as striding queues do.
     rte_mbuf* attach(rte_mbuf* mbuf, StridingBuffer& buffer, uint32_t stride) const {
         rte_mbuf_ext_shared_info& info = buffer.info(stride);
         rte_mbuf_ext_refcnt_set(&info, 1);
@@ -58,7 +58,7 @@ class SentStrides : public test_eal::EalTest {
 
 TEST_F(SentStrides, GoBackToTheirBuffers) {
     std::array<StridingBuffer*, 2> buffers{strides->take(), strides->take()};
-    for (uint32_t i = 0; i < 2 * kStrides; ++i) // runs of a buffer, and alternating ones
+    for (uint32_t i = 0; i < 2 * kStrides; ++i) // runs of one buffer, then alternating
         post(attached(*buffers[i < kStrides ? 0 : i % 2], i % kStrides));
     EXPECT_EQ(buffers[0]->references, 1 + 3 * kStrides / 2);
     sent.free_all();
@@ -74,7 +74,7 @@ TEST_F(SentStrides, KeepABufferWhoseRingHasLeftIt) {
     post(attached(*buffer, 1));
     buffer->drop_references(1);
     EXPECT_EQ(buffers_out(), 1u);
-    sent.free_all(); // the destructor sees it back
+    sent.free_all(); // the destructor checks that it is back
 }
 
 TEST_F(SentStrides, LeaveMbufsAsTheirPoolMadeThem) {

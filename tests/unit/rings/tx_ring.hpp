@@ -41,9 +41,9 @@ class TxRingTest : public test_eal::EalTest {
     }
     /// The device forgets its indices and what was posted.
     virtual void forget() = 0;
-    /// Stops the queue and starts it again. In between it has nothing to clean up: completions of
-    /// its life are no news of mbufs that are gone, nor is its QP to be reset for them, which would
-    /// bring it up.
+    /// Stops and restarts the queue. In between there is nothing to clean up: completions from
+    /// before the stop concern mbufs that are gone, and must not make it reset its QP, which would
+    /// start it.
     void stop_look_and_start() {
         format_.tx_stop(*ring);
         const rawqp::TxCounters before = ring->counters;

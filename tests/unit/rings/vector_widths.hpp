@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The vector widths, as EAL allows them, that burst functions of this kind of CPU differ by.
+// The vector widths, as EAL's limits, for which this kind of CPU has different burst functions.
 #pragma once
 
 #include "drivers/net/rawqp/dpdk.hpp"
@@ -26,7 +26,7 @@ inline constexpr unsigned kScalar = RTE_VECT_SIMD_128, kAvx2 = RTE_VECT_SIMD_256
 inline constexpr std::array kWidths{kScalar, kAvx2, kAvx512};
 inline constexpr std::array kVectorWidths{kAvx2, kAvx512};
 inline constexpr std::array kTxWidths{kScalar, kAvx2};
-/// What the CPU lacks for readers of this width, in words; empty: nothing.
+/// The CPU features that readers of this width need and that are missing, in words; empty: none.
 inline std::string missing_vectors(unsigned bits) {
     const auto lacks = [](std::initializer_list<rte_cpu_flag_t> flags) {
         return std::any_of(flags.begin(), flags.end(),
@@ -48,7 +48,7 @@ inline std::string reader_name(unsigned bits) {
 
 inline bool has_vectors(unsigned bits) { return missing_vectors(bits).empty(); }
 
-/// For instantiations by width, or by others and then the width.
+/// For instantiations by width, or by something else and then the width.
 inline constexpr auto kByWidth = [](const auto& info) { return width_name(info.param); };
 inline constexpr auto kByNameAndWidth = [](const auto& info) {
     const auto& [what, bits] = info.param;
@@ -57,7 +57,7 @@ inline constexpr auto kByNameAndWidth = [](const auto& info) {
 
 } // namespace rings_test
 
-/// Skips the test (from its own body, or SetUp) where its reader cannot run; see not_tested.cpp.
+/// Skips the test (from its body or SetUp) where its reader cannot run; see not_tested.cpp.
 #define SKIP_WITHOUT_VECTORS(bits)                                                                 \
     if (const std::string missing = rings_test::missing_vectors(bits); !missing.empty())           \
     GTEST_SKIP() << missing

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The fixture of the tests that receive through verbs calls.
+// The fixture for tests that receive through verbs calls.
 #pragma once
 
 #include "drivers/net/rawqp/rings/verbs/format.hpp"
@@ -52,7 +52,7 @@ class VerbsRx : public test_eal::EalTest {
         const auto started = rawqp::kVerbsFormat.rx_start(*ring);
         ASSERT_TRUE(started) << started.error().what;
     }
-    /// Stops the ring and forgets it.
+    /// Stops and destroys the ring.
     void end() {
         rawqp::kVerbsFormat.rx_stop(*ring);
         rawqp::kVerbsFormat.rx_destroy(std::exchange(ring, nullptr));
@@ -98,7 +98,7 @@ class VerbsRx : public test_eal::EalTest {
     uint16_t receive(rte_mbuf** mbufs, uint16_t count) {
         return burst.function(ring, mbufs, count);
     }
-    /// Receives one packet, checks its bytes, frees it; returns its flags and type.
+    /// Receives one packet, checks and frees it; returns its flags and packet type.
     std::pair<uint64_t, uint32_t> receive_one(const Bytes& frame) {
         rte_mbuf* mbuf = nullptr;
         EXPECT_EQ(receive(&mbuf, 1), 1u);

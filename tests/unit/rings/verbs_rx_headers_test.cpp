@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Receive through verbs calls: packet types and checksums, for which the driver reads the headers.
+// Receive through verbs calls: packet types and checksums, for which the driver parses the headers.
 #include "tests/unit/rings/verbs_rx.hpp"
 #include "tests/unit/rings/verdict_frames.hpp"
 
 namespace rings_test {
 namespace {
 
-/// The short cut for common headers says what the parser says, whatever the bytes.
+/// The shortcut for common headers agrees with the parser, whatever the bytes.
 TEST_F(VerbsRx, PacketTypesAreThoseOfTheParser) {
     start();
     for (uint32_t seed = 0; seed < 4000; ++seed) {
@@ -45,12 +45,12 @@ TEST_F(VerbsRx, ProvidersWordOnChecksumsIsTaken) {
     start({.offloads = RTE_ETH_RX_OFFLOAD_CHECKSUM});
     EXPECT_STREQ(burst.description, "verbs, checksum");
     Bytes frame = Frame{}.build();
-    frame[Frame{}.l4_checksum()] ^= 1; // would be found bad if the driver looked
+    frame[Frame{}.l4_checksum()] ^= 1; // the driver would find it bad if it checked
     deliver(frame, {.wc_flags = IBV_WC_IP_CSUM_OK});
     EXPECT_EQ(receive_one(frame).first, kIpGood | kL4Good);
 }
 
-/// It is one word for both layers.
+/// The provider has one flag for both layers.
 TEST_F(VerbsRx, ProvidersWordSaysNothingOfALayerThatIsNotThere) {
     start({.offloads = RTE_ETH_RX_OFFLOAD_CHECKSUM});
     for (const Frame& frame : {Frame{.protocol = 47}, Frame{.fragment = true}}) {
@@ -76,7 +76,7 @@ TEST_F(VerbsRx, ChecksumsAreVerifiedWhereTheProviderIsSilent) {
                 EXPECT_EQ(receive_one(bad).first, ip | kL4Bad);
                 if (ipv6) continue;
                 Bytes header = frame.build();
-                header[frame.l3() + 8] ^= 1; // TTL: in the header's sum only
+                header[frame.l3() + 8] ^= 1; // TTL: covered by the IP header checksum only
                 deliver(header);
                 EXPECT_EQ(receive_one(header).first, kIpBad | kL4Good);
             }
@@ -101,7 +101,7 @@ Bytes in_vxlan(const Bytes& inside, bool ipv6 = false) {
     return frame;
 }
 
-/// Good is what is good outside and inside. One flag cannot tell which of them is bad.
+/// Good means good both outside and inside. If one is bad, the one flag cannot say which.
 TEST_F(VerbsRx, VerdictsOfTunnels) {
     start({.offloads = RTE_ETH_RX_OFFLOAD_CHECKSUM});
     const auto flags_of = [&](const Bytes& frame) {
@@ -140,7 +140,7 @@ TEST_F(VerbsRx, ChecksumsThatCannotBeKnown) {
     none[Frame{}.l4_checksum()] = none[Frame{}.l4_checksum() + 1] = 0;
     EXPECT_EQ(flags_of(none), kIpGood | kL4Good) << "UDP without a checksum";
     Bytes runt = Frame{}.build();
-    for (const size_t bytes : {14u, 20u, 33u, 34u, 38u}) { // headers cut anywhere
+    for (const size_t bytes : {14u, 20u, 33u, 34u, 38u}) { // headers cut off at various points
         const Bytes cut(runt.begin(), runt.begin() + static_cast<long>(bytes));
         EXPECT_EQ(flags_of(cut) & kL4Good, 0u) << bytes;
     }
@@ -163,7 +163,7 @@ TEST_F(VerbsRx, ChecksumOverSeveralSegments) {
     }
 }
 
-/// The headers lie in two segments, so whoever wants them in one piece copies them.
+/// The headers span two segments, so code that needs them contiguous copies them.
 TEST_F(VerbsRx, LongExtensionHeadersOverSeveralSegments) {
     start(kChecksumOfSegments);
     for (const size_t options : {8u, 64u, 256u}) {
@@ -172,7 +172,7 @@ TEST_F(VerbsRx, LongExtensionHeadersOverSeveralSegments) {
         const auto [flags, type] = receive_one(frame);
         EXPECT_EQ(type & (RTE_PTYPE_L3_MASK | RTE_PTYPE_L4_MASK),
                   RTE_PTYPE_L3_IPV6_EXT | RTE_PTYPE_L4_UDP);
-        // Behind more than so many bytes the driver looks for nothing.
+        // The driver does not parse beyond this many bytes.
         EXPECT_EQ(flags, options < net::kParseBytes - 100 ? kL4Good : 0) << options;
     }
 }

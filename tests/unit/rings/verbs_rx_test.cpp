@@ -83,7 +83,7 @@ TEST_F(VerbsRx, ShortPool) {
     expect_traffic(100);
 }
 
-/// What the lcore's cache has is in the ring before the pool says that there is too little.
+/// Mbufs in the lcore's cache are posted before the pool is considered empty.
 TEST_F(VerbsRx, ShortPoolWithACache) {
     start({.pool_size = 70, .cache = 16});
     rte_mbuf* none[1];
@@ -102,7 +102,7 @@ TEST_F(VerbsRx, ShortPoolWithACache) {
             ASSERT_EQ(contents(mbufs[i]), pattern(i, 64)) << "still the application's";
         for (uint32_t i = 0; i < 30; ++i)
             ASSERT_EQ(contents(more[i]), pattern(40 + i, 64));
-        rte_pktmbuf_free_bulk(mbufs, 10); // into the cache, so that it has some
+        rte_pktmbuf_free_bulk(mbufs, 10); // some go into the cache
         ASSERT_EQ(receive(none, 1), 0u);
         EXPECT_EQ(posted(), 10u);
         rte_pktmbuf_free_bulk(mbufs + 10, 30);
@@ -112,7 +112,7 @@ TEST_F(VerbsRx, ShortPoolWithACache) {
     }
 }
 
-/// Also where the chain goes on at the ring's beginning.
+/// Also where the chain wraps around the ring.
 TEST_F(VerbsRx, AnyPartOfAChainMayBeRefused) {
     start();
     rte_mbuf* mbufs[64];
@@ -331,7 +331,7 @@ constexpr uint64_t kStripped = RTE_MBUF_F_RX_VLAN | RTE_MBUF_F_RX_VLAN_STRIPPED;
 TEST_F(VerbsRx, StrippedTags) {
     start({.offloads = RTE_ETH_RX_OFFLOAD_VLAN_STRIP});
     const Bytes frame = pattern(1, 64);
-    for (const uint16_t tci : {0x0000, 0x1001, 0xe000, 0x0fff}) { // zero is a tag as any other
+    for (const uint16_t tci : {0x0000, 0x1001, 0xe000, 0x0fff}) { // zero is a valid tag
         deliver(tagged(frame, tci));
         rte_mbuf* mbuf = nullptr;
         ASSERT_EQ(receive(&mbuf, 1), 1u);
@@ -371,10 +371,10 @@ TEST_F(VerbsRx, StrippingOfScatteredPackets) {
     const Bytes frame = pattern(1, 1000);
     deliver(tagged(frame, 0));
     EXPECT_EQ(receive_one(frame).first, kStripped);
-    expect_traffic(100, 1000); // the mbufs were left in order
+    expect_traffic(100, 1000); // the mbufs were left in a valid state
 }
 
-/// The burst function stays the one that was chosen without stripping.
+/// The burst function remains the one chosen without stripping.
 TEST_F(VerbsRx, StrippingBeginsAndEndsAtRunTime) {
     start();
     const Bytes frame = pattern(1, 64);
@@ -437,7 +437,7 @@ TEST_F(VerbsRx, LkeysAreLookedUpAnew) {
             ASSERT_EQ(wq.posted[i].sges[0].lkey, lkey) << i;
     };
     expect_traffic(64);
-    mrs.split = 1; // everything has another lkey now
+    mrs.split = 1; // everything has a different lkey now
     break_queue(IBV_WC_LOC_PROT_ERR);
     rte_mbuf* mbufs[8];
     ASSERT_EQ(receive(mbufs, 8), 0u);
@@ -446,7 +446,7 @@ TEST_F(VerbsRx, LkeysAreLookedUpAnew) {
     expect_lkeys(FakeMrs::kLkey + 1);
     mrs.split = 0;
     mrs.unregister();
-    expect_traffic(80); // of what was posted before, nothing is left
+    expect_traffic(80); // nothing is left of what was posted before
     expect_lkeys(FakeMrs::kLkey);
 }
 

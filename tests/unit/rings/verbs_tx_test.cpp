@@ -14,10 +14,10 @@ using namespace std::literals;
 constexpr uint64_t kChecksums =
     RTE_ETH_TX_OFFLOAD_IPV4_CKSUM | RTE_ETH_TX_OFFLOAD_TCP_CKSUM | RTE_ETH_TX_OFFLOAD_UDP_CKSUM;
 
-/// As net_mlx5's applications register it.
+/// As applications register it for net_mlx5.
 constexpr rte_mbuf_dynflag kNoInline{.name = "mlx5_fine_granularity_inline", .flags = 0};
 
-/// The parameter: by ibv_wr_*.
+/// The parameter: whether through ibv_wr_*.
 class VerbsTx : public TxRingTest, public testing::WithParamInterface<bool> {
   protected:
     VerbsTx() : TxRingTest(rawqp::kVerbsFormat) {}
@@ -105,7 +105,7 @@ TEST_P(VerbsTx, EveryBatchSizeInOneCallEach) {
     EXPECT_EQ(completions, calls) << "one per call";
 }
 
-/// Up to an error; the stop may come before anybody looked.
+/// Up to the error, if there is one; the stop may come before anybody has polled.
 TEST_P(VerbsTx, AStopTakesWhatHasCompletedForSent) {
     start();
     for (uint32_t seed = 0; seed < 3; ++seed)
@@ -201,7 +201,7 @@ TEST_P(VerbsTx, UnsendablePacketsAreDroppedAndCounted) {
     EXPECT_EQ(in_use(), 0u);
 }
 
-/// ibv_post_send says where it stopped, ibv_wr_complete takes all or nothing.
+/// ibv_post_send reports where it stopped, ibv_wr_complete takes all or nothing.
 TEST_P(VerbsTx, ProviderRefusesRequests) {
     start();
     qp.accept = 7;
@@ -282,7 +282,7 @@ TEST_P(VerbsTx, RunsAreCompletedOneByOne) {
     std::vector<rte_mbuf*> packets;
     for (uint32_t i = 0; i < 200; ++i)
         packets.push_back(packet(i, {64}));
-    packets[100]->data_len = 13; // a runt ends its run
+    packets[100]->data_len = 13; // a runt ends a run of requests
     packets[100]->pkt_len = 13;
     ASSERT_EQ(send(packets), 200u);
     EXPECT_EQ(qp.calls, 4);
@@ -312,7 +312,7 @@ TEST_P(VerbsTx, ChecksumRequests) {
     EXPECT_NE(flags_of(RTE_MBUF_F_TX_IPV4 | RTE_MBUF_F_TX_IP_CKSUM | RTE_MBUF_F_TX_TCP_CKSUM), 0u);
     execute_all();
 
-    // The header alone: by software, and the device leaves L4 as it is.
+    // Only the IP header: computed in software, and the device does not touch L4.
     EXPECT_EQ(flags_of(RTE_MBUF_F_TX_IPV4 | RTE_MBUF_F_TX_IP_CKSUM), 0u);
     const auto bytes = execute();
     auto untouched = expected(1, 64);
@@ -322,7 +322,7 @@ TEST_P(VerbsTx, ChecksumRequests) {
     EXPECT_EQ(bytes, untouched);
 }
 
-/// Also where it is in several mbufs; a packet without all of it is dropped.
+/// Also if it spans several mbufs; a packet without all of it is dropped.
 TEST_P(VerbsTx, ChecksumOfAHeaderInPieces) {
     start(kChecksums | RTE_ETH_TX_OFFLOAD_MULTI_SEGS);
     const std::vector<std::vector<uint16_t>> whole = {
@@ -368,8 +368,7 @@ TEST_P(VerbsTx, ErrorCountsTheLostAndResets) {
     EXPECT_TRUE(cq.queue.empty());
 }
 
-/// One that was set up before the port was configured with TSO, beside another that was set up
-/// since.
+/// A queue that was set up before TSO was configured, next to one that was set up afterwards.
 TEST_P(VerbsTx, AQueueWithoutSegmentationSegmentsNothing) {
     start();
     rawqp::TxSpec combined = spec;
@@ -385,7 +384,7 @@ TEST_P(VerbsTx, AQueueWithoutSegmentationSegmentsNothing) {
     EXPECT_EQ(execute(), expected(1, 64));
 }
 
-/// A stale one may be what broke the queue, or be of a former life.
+/// A stale lkey may be what broke the queue, or be from before a stop.
 TEST_P(VerbsTx, LkeysAreLookedUpAnew) {
     start();
     const auto lkey = [&] {
@@ -393,7 +392,7 @@ TEST_P(VerbsTx, LkeysAreLookedUpAnew) {
         return qp.posted.back().sges[0].lkey;
     };
     EXPECT_EQ(lkey(), FakeMrs::kLkey);
-    mrs.split = 1; // everything has another lkey now
+    mrs.split = 1; // everything has a different lkey now
     break_queue(IBV_WC_LOC_PROT_ERR);
     EXPECT_EQ(lkey(), FakeMrs::kLkey + 1);
     EXPECT_EQ(resets, 1);
@@ -437,7 +436,7 @@ TEST_P(VerbsTx, FailingResetTakesNothing) {
     EXPECT_EQ(execute(), expected(0, 64));
 }
 
-/// It would wait for ever in a ring that never has so much room.
+/// It would wait forever: the ring never has that much room.
 TEST_P(VerbsTx, AChainThatIsTooLongIsDroppedBeforeTheRingHasRoom) {
     start();
     std::vector<rte_mbuf*> packets;
@@ -449,7 +448,7 @@ TEST_P(VerbsTx, AChainThatIsTooLongIsDroppedBeforeTheRingHasRoom) {
     execute_all();
 }
 
-/// The promise is of whole packets: a chain's mbufs go back as any other's.
+/// Fast free is for packets of one mbuf: those of a chain are freed as without it.
 TEST_P(VerbsTx, ChainsAreTakenApartWhateverWasPromised) {
     start(RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE | RTE_ETH_TX_OFFLOAD_MULTI_SEGS);
     ASSERT_EQ(send({packet(0, {30, 40, 50}), packet(1, {64})}), 2u);
@@ -459,7 +458,7 @@ TEST_P(VerbsTx, ChainsAreTakenApartWhateverWasPromised) {
     std::vector<rte_mbuf*> all(pool->size);
     ASSERT_EQ(rte_mempool_get_bulk(pool.get(), reinterpret_cast<void**>(all.data()), pool->size),
               0);
-    for (rte_mbuf* mbuf : all) { // as whoever allocates them raw finds them
+    for (rte_mbuf* mbuf : all) { // as they must be when allocated raw
         EXPECT_EQ(mbuf->next, nullptr);
         EXPECT_EQ(mbuf->nb_segs, 1);
         rte_mempool_put(pool.get(), mbuf);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Frames whose checksums are right, or wrong, or nobody's to judge.
+// Frames whose checksums are right, wrong, or not for anybody to judge.
 #pragma once
 
 #include "common/mlx5/formats.hpp"
@@ -18,13 +18,13 @@ constexpr uint64_t kIpBad = RTE_MBUF_F_RX_IP_CKSUM_BAD;
 constexpr uint64_t kL4Good = RTE_MBUF_F_RX_L4_CKSUM_GOOD;
 constexpr uint64_t kL4Bad = RTE_MBUF_F_RX_L4_CKSUM_BAD;
 
-/// Ethernet, optional VLAN tag, IPv4 or IPv6, UDP or TCP with right checksums.
+/// Ethernet, optional VLAN tag, IPv4 or IPv6, UDP or TCP with correct checksums.
 struct Frame {
     bool ipv6 = false;
     bool tcp = false;
     bool vlan = false;
     bool fragment = false;
-    uint8_t protocol = 0; ///< other than TCP and UDP
+    uint8_t protocol = 0; ///< 0: TCP or UDP
 
     [[nodiscard]] size_t l3() const { return vlan ? 18 : 14; }
     [[nodiscard]] size_t l4() const { return l3() + (ipv6 ? 40 : 20); }
@@ -68,8 +68,8 @@ struct Frame {
     }
 };
 
-/// A UDP packet over IPv6 after one extension header, whose checksum is right for the addresses of
-/// the IPv6 header. The first two bytes of `header` are written here.
+/// A UDP packet over IPv6 after one extension header, with the right checksum for the addresses of
+/// the IPv6 header. The first two bytes of `header` are overwritten.
 inline Bytes with_extension(uint8_t protocol, Bytes header, size_t payload = 37) {
     Bytes frame = Frame{.ipv6 = true}.build(payload);
     frame[14 + 6] = protocol;
@@ -81,15 +81,15 @@ inline Bytes with_extension(uint8_t protocol, Bytes header, size_t payload = 37)
     return frame;
 }
 
-/// A frame about whose checksums no device says that they are right.
+/// A frame, with the flags for a device that vouches for none of its checksums.
 struct VerdictCase {
     const char* name;
     Bytes frame;
-    uint64_t flags;       ///< what the packet itself shows
-    uint8_t l4_l3_type{}; ///< of a CQE of it
+    uint64_t flags;       ///< as software finds them in the packet
+    uint8_t l4_l3_type{}; ///< in its CQE
 };
 
-/// Of a device that vouches for `ok` (kL3Ok, kL4Ok).
+/// The CQE of a device that vouches for `ok` (kL3Ok, kL4Ok).
 inline mlx5::Cqe cqe_of(const VerdictCase& packet, uint8_t ok = 0) {
     mlx5::Cqe cqe{};
     cqe.hds_ip_ext = ok;
@@ -104,7 +104,7 @@ inline std::vector<VerdictCase> verdict_cases(size_t payload = 37) {
         frame[at] ^= bits;
         return frame;
     };
-    /// With so many more bytes after the UDP datagram, which IP's length includes.
+    /// A few bytes follow the UDP datagram, within the IP length.
     const auto surplus = [](Bytes frame) {
         frame.insert(frame.end(), {0xaa, 0x55, 0xaa});
         auto* const ip = reinterpret_cast<rte_ipv4_hdr*>(&frame[kL3]);
@@ -113,7 +113,7 @@ inline std::vector<VerdictCase> verdict_cases(size_t payload = 37) {
         ip->hdr_checksum = rte_ipv4_cksum(ip);
         return frame;
     };
-    /// `length` as the IP header has it, whose checksum is right.
+    /// Sets the IP header's length to `length` and corrects its checksum.
     const auto with_length = [](Bytes frame, size_t length) {
         auto* const ip = reinterpret_cast<rte_ipv4_hdr*>(&frame[kL3]);
         ip->total_length = rte_cpu_to_be_16(static_cast<uint16_t>(length));
@@ -121,7 +121,7 @@ inline std::vector<VerdictCase> verdict_cases(size_t payload = 37) {
         ip->hdr_checksum = rte_ipv4_cksum(ip);
         return frame;
     };
-    /// Options that say nothing (NOP), the checksum right.
+    /// With no-op IP options (NOP) and the right checksum.
     const auto with_options = [&](Bytes frame) {
         frame.insert(frame.begin() + kUdp4, 4, 1);
         frame[kL3] = 0x46;
