@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Action age: what its counter says when, who is told, and what sets it back.
+// Action age: what its counter reports and when, who is notified, and what resets it.
 #include "drivers/net/rawqp/ethdev/flow/age.hpp"
 #include "tests/unit/flow/templates.hpp"
 
@@ -41,9 +41,9 @@ class AgeTest : public FlowTableTest {
         const Rule age = add_age(Rule(), timeout, context);
         return table.share(&directions, age.actions(), &error);
     }
-    /// So long after now; a little more, for rules are older than this.
+    /// Looks that long after now, plus a margin so that all rules are at least that old.
     bool look(milliseconds after) { return table.look_at_ages(now_ + after); }
-    /// All rules have been hit so often.
+    /// All rules have been hit that many times.
     void hit(uint8_t times) {
         device.devx_answer = Bytes(24);
         device.devx_answer[15] = times;
@@ -79,7 +79,7 @@ TEST_F(AgeTest, IsToldOnceItsTimeIsOver) {
     EXPECT_TRUE(look(seconds(10)));
     EXPECT_THAT(aged(), ElementsAre(&contexts_[0]));
     EXPECT_FALSE(look(seconds(12)));
-    EXPECT_TRUE(look(seconds(20))); // of another one, as the application has asked
+    EXPECT_TRUE(look(seconds(20))); // for another rule, as the application has asked
     EXPECT_THAT(aged(), ElementsAre(&contexts_[0], nameless));
     EXPECT_EQ(table.destroy(nameless, &error), 0);
     EXPECT_THAT(aged(), ElementsAre(&contexts_[0]));
@@ -104,7 +104,7 @@ TEST_F(AgeTest, PacketsKeepARuleYoung) {
     ASSERT_NE(rule, nullptr) << error.message;
     const unsigned before = device.calls("devx_obj_query");
     EXPECT_FALSE(look(milliseconds(100)));
-    EXPECT_EQ(device.calls("devx_obj_query"), before); // it is not time to look
+    EXPECT_EQ(device.calls("devx_obj_query"), before); // a look is not due yet
     hit(1);
     EXPECT_FALSE(look(seconds(15)));
     EXPECT_FALSE(look(seconds(30)));
@@ -124,7 +124,7 @@ TEST_F(AgeTest, CountingIsApart) {
     counted.reset = 1;
     EXPECT_EQ(table.query(rule, &action, &counted, &error), 0);
     EXPECT_EQ(counted.hits, 3u);
-    EXPECT_TRUE(look(seconds(26))); // the reset was no packet
+    EXPECT_TRUE(look(seconds(26))); // the reset did not count as a packet
     rte_flow* const silent = create(aging(2, 16, &contexts_[1]));
     EXPECT_EQ(table.query(silent, &action, &counted, &error), -EINVAL);
     EXPECT_THAT(error.message, HasSubstr("no count action"));
@@ -147,7 +147,7 @@ TEST_F(AgeTest, RulesShareOneThatIsTouched) {
                   nullptr)
             << error.message;
     EXPECT_TRUE(look(seconds(10)));
-    EXPECT_THAT(aged(), ElementsAre(age)); // once
+    EXPECT_THAT(aged(), ElementsAre(age)); // listed once
     rte_flow_update_age update{};
     update.touch = 1;
     update.timeout_valid = 1;
@@ -189,7 +189,7 @@ TEST_F(AgeTest, RulesThatShareOneCountForThemselves) {
     rte_flow_update_age touch{};
     touch.touch = 1;
     ASSERT_EQ(table.update_shared(age, &touch, &error), 0) << error.message;
-    // One goes, and one goes on counting without the age: neither keeps it young any more.
+    // One rule goes, and one keeps counting without the age: neither resets the age any more.
     EXPECT_EQ(table.destroy(rules[0], &error), 0);
     const Rule other = Rule().queue(1).action(RTE_FLOW_ACTION_TYPE_COUNT);
     ASSERT_EQ(table.update_actions(rules[1], other.actions(), &error), 0) << error.message;
@@ -214,7 +214,7 @@ TEST_F(AgeTest, ARuleThatCountsNoMoreGoesOnSharingOne) {
     const unsigned before = device.calls("devx_obj_query");
     hit(1);
     EXPECT_FALSE(look(seconds(18)));
-    EXPECT_EQ(device.calls("devx_obj_query"), before + 1); // the rule's own counter has gone
+    EXPECT_EQ(device.calls("devx_obj_query"), before + 1); // the rule's own counter is gone
     EXPECT_TRUE(look(seconds(28)));
     table.flush(&error);
     EXPECT_EQ(table.unshare(age, &error), 0);
@@ -250,7 +250,7 @@ TEST_F(AgeTest, Refusals) {
     update.timeout_valid = 1;
     EXPECT_EQ(table.update_shared(age, &update, &error), -EINVAL);
     EXPECT_THAT(error.message, HasSubstr("timeout 0"));
-    // What testpmd makes of an action without a configuration.
+    // What testpmd passes for an action without a configuration.
     EXPECT_EQ(table.update_shared(age, nullptr, &error), -EINVAL);
     EXPECT_THAT(error.message, HasSubstr("the indirect age has no update given"));
     EXPECT_FALSE(look(seconds(9))) << "it is as before";

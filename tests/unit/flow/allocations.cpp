@@ -12,8 +12,8 @@ namespace rawqp::test {
 size_t allocations() { return count; }
 } // namespace rawqp::test
 
-// For the whole program: all other forms of new and delete come down to these, those of arrays
-// with AddressSanitizer only because it is said here.
+// For the whole program: all other forms of new and delete call these. The array forms are needed
+// only with AddressSanitizer.
 void* operator new(size_t size) {
     ++count;
     if (void* const memory = std::malloc(size)) return memory;

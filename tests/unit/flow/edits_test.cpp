@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Actions that change packets: the device's commands, headers that go on, and what is refused.
+// Actions that change packets: the device's commands, headers to put on, and what is refused.
 #include "drivers/net/rawqp/ethdev/flow/table.hpp"
 #include "tests/unit/flow/rule.hpp"
 
@@ -37,7 +37,7 @@ class EditsTest : public testing::Test {
     rte_flow* create(const Rule& rule) {
         return table->create(&rule.attr, rule.pattern(), rule.actions(), &error);
     }
-    /// What the one flow action of the rule was made of.
+    /// What the rule's only flow action was created from.
     Bytes bytes_of(const Rule& rule) {
         rte_flow* const flow = create(rule);
         EXPECT_NE(flow, nullptr) << error.message;
@@ -73,7 +73,7 @@ TEST_F(EditsTest, CommandsNameFieldAndLength) {
               hex("1015 0000 0a000001"));
     const rte_flow_action_set_tp port{RTE_BE16(53)};
     EXPECT_EQ(bytes_of(udp().action(RTE_FLOW_ACTION_TYPE_SET_TP_DST, &port).queue(0)),
-              hex("100c 0010 00000035")); // UDP, as the pattern says
+              hex("100c 0010 00000035")); // UDP, from the pattern
     EXPECT_EQ(bytes_of(udp().action(RTE_FLOW_ACTION_TYPE_DEC_TTL).queue(0)),
               hex("200a 0008 000000ff"));
     const rte_flow_action_set_dscp dscp{0x2e};
@@ -113,7 +113,7 @@ TEST_F(EditsTest, ModifyFieldSetsAddsAndSubtracts) {
     EXPECT_THAT(refused(with()), HasSubstr("no such destination"));
 }
 
-/// A value has the form of its field, whose bits count from the lowest one.
+/// A value has the format of its field, with bits numbered from the lowest one.
 TEST_F(EditsTest, ModifyFieldSetsParts) {
     rte_flow_action_modify_field conf{};
     const auto part = [&](rte_flow_field_id field, uint32_t offset, uint32_t width,
@@ -130,14 +130,14 @@ TEST_F(EditsTest, ModifyFieldSetsParts) {
     EXPECT_EQ(bytes_of(part(RTE_FLOW_FIELD_IPV4_DST, 8, 12, "c0a81234")),
               hex("1016 080c 00000812"));
     EXPECT_EQ(bytes_of(part(RTE_FLOW_FIELD_IPV4_DSCP, 5, 1, "20")), hex("1006 0501 00000001"));
-    // Of one word of a longer field, and across two.
+    // Within one word of a longer field, and across two.
     EXPECT_EQ(bytes_of(part(RTE_FLOW_FIELD_MAC_DST, 0, 8, "0123456789ab")),
               hex("1005 0008 000000ab"));
     EXPECT_EQ(bytes_of(part(RTE_FLOW_FIELD_MAC_DST, 12, 12, "0123456789ab")),
               hex("1004 0008 00000067 1005 0c04 00000008"));
     EXPECT_EQ(bytes_of(part(RTE_FLOW_FIELD_MAC_SRC, 16, 32, "0123456789ab")),
               hex("1001 0000 01234567"));
-    conf.dst.level = 1; // the tag's index; its number has the CPU's order
+    conf.dst.level = 1; // the tag's index; its value is in CPU order
     EXPECT_EQ(bytes_of(part(RTE_FLOW_FIELD_TAG, 8, 16, "78563412")), hex("1054 0810 00003456"));
     conf.dst.level = 0;
     EXPECT_THAT(refused(part(RTE_FLOW_FIELD_IPV4_DST, 1, 32, "")),
@@ -171,10 +171,10 @@ TEST_F(EditsTest, ModifyFieldCopies) {
     EXPECT_EQ(bytes_of(copy(RTE_FLOW_FIELD_TAG, 4, RTE_FLOW_FIELD_IPV4_DST, 0, 8)),
               hex("3016 0008 0054 0400"));
     conf.dst.level = 0;
-    // To the register that rules match, and to that which the device reports.
+    // To the register that rules match, and to the one that the device reports.
     EXPECT_EQ(bytes_of(copy(RTE_FLOW_FIELD_META, 0, RTE_FLOW_FIELD_IPV4_DST, 0, 32)),
               hex("3016 0000 0052 0000 3016 0000 0050 0000"));
-    // No command leaves the word of either field.
+    // No command crosses a word boundary in either field.
     EXPECT_EQ(bytes_of(copy(RTE_FLOW_FIELD_MAC_DST, 0, RTE_FLOW_FIELD_MAC_SRC, 0, 32)),
               hex("3001 0010 0004 0000 3002 0010 0005 0000"));
     EXPECT_EQ(bytes_of(copy(RTE_FLOW_FIELD_MAC_DST, 0, RTE_FLOW_FIELD_MAC_SRC, 8, 48 - 8)),
@@ -198,7 +198,7 @@ TEST_F(EditsTest, ModifyFieldCopies) {
                 HasSubstr("copied, not added"));
 }
 
-// Its checksum covers the addresses, and devices leave it as it was.
+// Its checksum covers the addresses, and devices do not update it.
 TEST_F(EditsTest, AddressesOfIcmp6AreNotChanged) {
     const rte_flow_action_set_ipv6 address{};
     rte_flow_action_modify_field modify{};
@@ -238,7 +238,7 @@ TEST_F(EditsTest, AHeaderToPutOnIsMadeOfItems) {
     EXPECT_EQ(bytes_of(rule), hex("020000000001 020000000002 0800"
                                   "45000000 00000000 40110000 0a000001 0a000002"
                                   "0000 12b5 0000 0000 0800000012345600"));
-    // What items say themselves of the header after theirs stands.
+    // Explicit values for the next header are kept.
     eth.hdr.ether_type = RTE_BE16(RTE_ETHER_TYPE_QINQ);
     rte_flow_item_udp linux_vxlan{};
     linux_vxlan.hdr.dst_port = RTE_BE16(8472);
@@ -349,12 +349,12 @@ TEST_F(EditsTest, ChangesStandBetweenWhatComesOffAndWhatGoesOn) {
                 HasSubstr("put it before the actions that do so"));
     EXPECT_THAT(refused(egress(udp().action(kEncap, &put).action(kTtl, &ttl))),
                 HasSubstr("put it before raw_encap"));
-    // Tags are no header's.
+    // Tags do not belong to any header.
     EXPECT_NE(create(tunnel().action(kTag, &tag).action(kDecap).queue(0)), nullptr)
         << error.message;
 }
 
-/// Those of the pattern before the tunnel have gone.
+/// The outer headers of the pattern are gone.
 TEST_F(EditsTest, AfterATunnelHasComeOffItsInnerHeadersChange) {
     const rte_flow_action_set_ttl ttl{9};
     const rte_flow_action_set_tp port{RTE_BE16(53)};
@@ -373,7 +373,7 @@ TEST_F(EditsTest, AfterATunnelHasComeOffItsInnerHeadersChange) {
     ASSERT_NE(create(Rule(inner).action(kDecap).action(kTtl, &ttl).action(kPort, &port).queue(0)),
               nullptr)
         << error.message;
-    ASSERT_THAT(device.flow_actions, SizeIs(2)); // hop limit and TCP port; what takes it off
+    ASSERT_THAT(device.flow_actions, SizeIs(2)); // hop limit and TCP port; decapsulation
     EXPECT_EQ(device.flow_actions.front()->bytes, hex("1047 0008 00000009 1009 0010 00000035"));
 }
 
@@ -435,7 +435,7 @@ TEST_F(EditsTest, WhatCannotBeChanged) {
     EXPECT_THAT(error.message, HasSubstr("verbs flow specs have no actions that change packets"));
 }
 
-/// More than the device's words have places for would be taken for less.
+/// Larger values would be truncated to the device's fields.
 TEST_F(EditsTest, WhatIsTooMuchIsRefused) {
     const std::vector<uint8_t> header(2000, 3);
     const auto wrapped = [&](size_t size) {
@@ -446,7 +446,7 @@ TEST_F(EditsTest, WhatIsTooMuchIsRefused) {
     for (const size_t size : {size_t{1024}, SIZE_MAX})
         EXPECT_THAT(refused(wrapped(size)), HasSubstr("the device takes at most 1023"));
 
-    // Each run of bits is a change.
+    // Each run of bits takes a command.
     const auto changes = [](uint32_t last_mask) {
         rte_flow_action_set_tag set{5, 0x55555555, 0};
         Rule rule = udp();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What rte_flow_dev_dump() says of the changes of a rule.
+// What rte_flow_dev_dump() prints for the packet changes of a rule.
 #include "drivers/net/rawqp/ethdev/steering/edits.hpp"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How a device is asked for a rule, by verbs and in its own terms, and which of them asks.
+// How rules are requested from a device, by verbs and by mlx5dv, and which engine does it.
 #include "drivers/net/rawqp/ethdev/flow/items.hpp"
 #include "tests/unit/flow/rule.hpp"
 
@@ -15,7 +15,7 @@ using testing::IsEmpty;
 using testing::SizeIs;
 using testing::StartsWith;
 
-/// What an engine says of a pattern: nothing if it has words for it.
+/// What an engine cannot express in a pattern; empty: nothing.
 std::string lack_of(const Engine& engine, const Pattern& pattern) {
     SteeringRequest request;
     request.pattern = pattern;
@@ -23,7 +23,7 @@ std::string lack_of(const Engine& engine, const Pattern& pattern) {
     return lack ? lack->what() : "";
 }
 
-/// Both engines, on a device that is never asked.
+/// Both engines, on a device that is never called.
 struct Engines {
     FakeDevice device{1};
     std::unique_ptr<Engine> verbs = make_verbs_engine(1), mlx5;
@@ -35,7 +35,7 @@ struct Engines {
     }
 };
 
-/// What a device is asked for: its words for value and mask.
+/// What a device is asked for: value and mask in the engine's format.
 Bytes words(const Engine& engine, const Pattern& pattern) {
     if (engine.name() == std::string("verbs")) return verbs_specs(pattern);
     const Mlx5Match match = mlx5_match(pattern);
@@ -44,7 +44,7 @@ Bytes words(const Engine& engine, const Pattern& pattern) {
     return bytes;
 }
 
-/// Every bit of an item's mask is either carried to the device or refused by name: none is lost.
+/// Every bit of an item's mask either reaches the device or is refused by name: none is lost.
 template <class Item>
 void every_mask_bit(rte_flow_item_type type, const std::vector<rte_flow_item_type>& below = {}) {
     const Engines engines;
@@ -58,7 +58,7 @@ void every_mask_bit(rte_flow_item_type type, const std::vector<rte_flow_item_typ
     };
     const auto reference = translate(zeroed<Item>()).value();
     for (size_t bit = 0; bit < 8 * sizeof(Item); ++bit) {
-        // Beside the two bit fields of the item.
+        // Next to the two bit fields of the item.
         const bool padding =
             type == RTE_FLOW_ITEM_TYPE_ETH && ((bit > 14 * 8 && bit < 16 * 8) || bit == 20 * 8 - 1);
         if (padding) continue;
@@ -70,7 +70,7 @@ void every_mask_bit(rte_flow_item_type type, const std::vector<rte_flow_item_typ
             continue;
         }
         const std::string text = patterns->front().text();
-        if (text == reference[0].text()) { // it is always so
+        if (text == reference[0].text()) { // implied by the item anyway
             EXPECT_THAT(type, AnyOf(RTE_FLOW_ITEM_TYPE_IPV4, RTE_FLOW_ITEM_TYPE_IPV6,
                                     RTE_FLOW_ITEM_TYPE_NVGRE));
             continue;
@@ -128,7 +128,7 @@ TEST(Engines, NameTheFieldThatTheyHaveNoPlaceFor) {
                 StartsWith("field data_off cannot be matched"));
 }
 
-/// mlx5_ib would take its SPI for that of the outer header.
+/// mlx5_ib would match its SPI in the outer header.
 TEST(Engines, VerbsHasNoEspInATunnel) {
     const Engines engines;
     const auto spi = all_ones<rte_flow_item_esp>();
@@ -145,7 +145,7 @@ TEST(Engines, VerbsHasNoEspInATunnel) {
     EXPECT_EQ(lack_of(*engines.mlx5, patterns[0]), "");
 }
 
-/// The match has one place for a tunnel's fields.
+/// A match can hold the fields of one tunnel only.
 TEST(Engines, VerbsHasNoTunnelInATunnel) {
     const Engines engines;
     const auto in_vxlan = [&](rte_flow_item_type type) {
@@ -245,7 +245,7 @@ TEST_F(BothEnginesTest, AnEngineThatWasFoundIsNotLookedForAgain) {
     request.engine = steering->engine_for(other).value();
     const auto rule = steering->install(request);
     ASSERT_TRUE(rule) << rule.error().what;
-    EXPECT_STREQ(rule->engine->name(), "mlx5"); // though verbs has words for this one
+    EXPECT_STREQ(rule->engine->name(), "mlx5"); // although verbs can express this one
 }
 
 TEST_F(BothEnginesTest, Mlx5AsksWhenTheDeviceRefusesVerbs) {
@@ -255,7 +255,7 @@ TEST_F(BothEnginesTest, Mlx5AsksWhenTheDeviceRefusesVerbs) {
     ASSERT_TRUE(rule) << rule.error().what;
     ASSERT_THAT(device.flows[0]->actions, SizeIs(1));
     EXPECT_EQ(device.flows[0]->actions[0].type, MLX5DV_FLOW_ACTION_DROP);
-    device.refuse_flow = [](const verbs_test::Flow&) { return ENOMEM; }; // no matter of words
+    device.refuse_flow = [](const verbs_test::Flow&) { return ENOMEM; }; // another reason
     EXPECT_EQ(steering->install(request).error().code, ENOMEM);
     device.refuse_flow = nullptr;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What steering stands on: an open RDMA device with a protection domain and receive queues.
+// What steering needs: an open RDMA device with a protection domain and receive queues.
 #pragma once
 
 #include "drivers/net/rawqp/ethdev/steering/rss.hpp"
@@ -16,7 +16,7 @@ namespace rawqp::test {
 
 using Bytes = std::vector<uint8_t>;
 
-/// "20 00 0a": bytes by hex digits, blanks ignored.
+/// "20 00 0a": bytes from hex digits, ignoring blanks.
 inline Bytes hex(const std::string& text) {
     Bytes bytes;
     std::string digits;
@@ -27,7 +27,7 @@ inline Bytes hex(const std::string& text) {
     return bytes;
 }
 
-/// The receive queues of a port, of which as many are set up as the test says.
+/// The receive queues of a port; the test decides how many are set up.
 class FakeRxQueues final : public RxQueueSet {
   public:
     [[nodiscard]] uint16_t count() const override { return configured; }
@@ -41,7 +41,7 @@ class FakeRxQueues final : public RxQueueSet {
     bool metadata = false;
     void use_marks() override { marks = true; }
 
-    /// Nothing may steer to those before any more.
+    /// Nothing may steer to the previous ones any more.
     void set_up(ibv_context* context, uint16_t count) {
         wqs_.assign(count, {});
         for (uint16_t i = 0; i < count; ++i) {
@@ -86,8 +86,8 @@ inline std::unique_ptr<Steering> make_steering(const FakeDevice& device, RssQps&
     return std::move(*Steering::make(device.api(), qps, 1, engine));
 }
 
-/// Installs a request while the device's calls fail in turn, until none does; after each failure
-/// `check` looks at what it has left. Returns how many calls failed.
+/// Installs a request while each of the device's calls fails in turn, until none does; after each
+/// failure `check` examines what is left. Returns how many calls failed.
 template <class Check>
 int install_through_failures(FakeDevice& device, Steering& steering, const SteeringRequest& request,
                              Check check) {

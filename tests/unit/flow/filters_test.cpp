@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The port's own receive rules, looked at as a device would follow them.
+// The port's own receive rules, evaluated as a device would.
 #include "drivers/net/rawqp/ethdev/steering/filters.hpp"
 #include "tests/unit/flow/allocations.hpp"
 #include "tests/unit/flow/fake_device.hpp"
@@ -64,7 +64,7 @@ class FiltersTest : public testing::Test {
         ASSERT_TRUE(done) << done.error().what;
     }
 
-    /// The rules that would take the frame: those of the first level that has a match, one for each
+    /// The rules that would take the frame: those of the first level with a match, one per
     /// destination.
     std::vector<const verbs_test::Flow*> takers(const Frame& frame) const {
         std::vector<const verbs_test::Flow*> best;
@@ -77,8 +77,8 @@ class FiltersTest : public testing::Test {
         }
         return best;
     }
-    /// How many copies of the frame would be delivered: rules of one level with equal matches each
-    /// get one; of those with different matches the device follows one.
+    /// How many copies of the frame would be delivered: rules of one level with equal matches get
+    /// one each; of those with different matches the device follows one.
     size_t copies(const Frame& frame) const {
         const auto list = takers(frame);
         return static_cast<size_t>(std::count_if(list.begin(), list.end(), [&](const auto* flow) {
@@ -130,7 +130,7 @@ TEST_F(FiltersTest, FollowsEverySwitch) {
 }
 
 TEST_F(FiltersTest, EachPacketMeetsTheHashOfItsClass) {
-    state.promiscuous = true; // rules overlap: the class must decide all the same
+    state.promiscuous = true; // rules overlap, but the class must still decide
     apply();
     const uint64_t ip4 = IBV_RX_HASH_SRC_IPV4 | IBV_RX_HASH_DST_IPV4;
     const uint64_t ip6 = IBV_RX_HASH_SRC_IPV6 | IBV_RX_HASH_DST_IPV6;
@@ -173,7 +173,7 @@ TEST_F(FiltersTest, VlanFilterLetsListedTagsIn) {
     EXPECT_TRUE(received({kBroadcast, RTE_ETHER_TYPE_ARP, 0, 70}));
     EXPECT_FALSE(received({kOwn, RTE_ETHER_TYPE_IPV4, kTcp, 6}));
     EXPECT_FALSE(received({kOwn, RTE_ETHER_TYPE_IPV4, kTcp, 0}));
-    state.promiscuous = true; // lets everything in, as net_mlx5 does
+    state.promiscuous = true; // accepts everything, as net_mlx5 does
     apply();
     EXPECT_TRUE(received({kOwn, RTE_ETHER_TYPE_IPV4, kTcp, 6}));
     EXPECT_TRUE(received({kStranger, RTE_ETHER_TYPE_IPV4, kTcp, 0}));
@@ -188,7 +188,7 @@ TEST_F(FiltersTest, VlansComeAndGoWhileOthersStay) {
         apply();
     };
     list({5, 70});
-    list({70, 6}); // one goes, another one comes
+    list({70, 6}); // one is removed, another one added
     EXPECT_TRUE(!in(5) && in(6) && in(70));
     state.promiscuous = true;
     apply();
@@ -196,7 +196,7 @@ TEST_F(FiltersTest, VlansComeAndGoWhileOthersStay) {
     EXPECT_TRUE(in(6) && in(70, kStranger)) << "promiscuous";
     state.promiscuous = false;
     state.macs.push_back(kSecond);
-    list({70, 8}); // not the VLANs alone
+    list({70, 8}); // a MAC is added as well
     EXPECT_TRUE(in(8) && in(8, kSecond) && in(70, kSecond) && !in(6));
     device.fail_call(3, ENOMEM);
     state.vlans = {8, 9};
@@ -208,7 +208,7 @@ TEST_F(FiltersTest, VlansComeAndGoWhileOthersStay) {
     EXPECT_TRUE(in(0) && in(4000));
 }
 
-/// By what is allocated, which does not depend on how busy the machine is.
+/// Measured by allocations, which do not depend on how busy the machine is.
 TEST_F(FiltersTest, AVlanCostsTheSameAmongMany) {
     const auto cost_among = [&](uint16_t count) {
         for (uint16_t vlan = 1; vlan <= count; ++vlan)
@@ -302,7 +302,7 @@ TEST_F(FiltersTest, ClearReleasesEverything) {
 }
 
 TEST_F(FiltersTest, FallsBackToDefaultRules) {
-    // As mlx4: a MAC is matched whole or not at all.
+    // Like mlx4: a MAC is matched completely or not at all.
     device.refuse_flow = [](const verbs_test::Flow& flow) {
         const auto eth = flow.spec<ibv_flow_spec_eth>(IBV_FLOW_SPEC_ETH);
         return eth && Bytes(eth->mask.dst_mac, eth->mask.dst_mac + 6) != hex("ffffffffffff")

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Verbs flow specs of one rule after another: what the one before has left is not in the next.
+// Verbs flow specs of consecutive rules: nothing of one is left in the next.
 #include "drivers/net/rawqp/ethdev/steering/flow_attr.hpp"
 #include "tests/unit/flow/rule.hpp"
 
@@ -40,7 +40,7 @@ TEST(FlowAttr, IsThatOfEachRequest) {
         {changed(udp(1), [](SteeringRequest& request) { request.drop = true; })},
         {udp(1), &one},
         {udp(2), &other},
-        {group}, // by its value, which puts a tag first
+        {group}, // a group address, which puts a tag first
         {changed(group, [](SteeringRequest& request) { request.pattern.eth().value[0] = 0; })},
         {changed(udp(1),
                  [](SteeringRequest& request) { request.type = IBV_FLOW_ATTR_ALL_DEFAULT; })},

@@ -15,7 +15,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::StartsWith;
 
-/// The bytes of the one match that the pattern stands for.
+/// The bytes of the single match that the pattern expands to.
 Bytes translated(const Rule& rule) {
     const auto matches = translate_pattern(rule.pattern());
     if (!matches) {
@@ -32,7 +32,7 @@ FlowError refused(const Rule& rule) {
     return matches ? FlowError{} : matches.error();
 }
 
-// An eth spec: type, size, value (dst, src, type, tag), mask, two bytes to round up.
+// An eth spec: type, size, value (dst, src, type, tag), mask, two bytes of padding.
 const std::string kEthHead = "20000000 2800";
 const std::string kAnyEth = kEthHead + std::string(64, '0') + "0000";
 
@@ -52,7 +52,7 @@ TEST(Items, EthExact) {
     EXPECT_EQ(translated(Rule().item(RTE_FLOW_ITEM_TYPE_ETH, &spec, &mask)),
               hex(kEthHead + "010203040506 0708090a0b0c 88b5 0000"
                              "ffffffffffff ffffffffffff ffff 0000 0000"));
-    // The default mask leaves EtherType out.
+    // The default mask excludes EtherType.
     EXPECT_EQ(translated(Rule().item(RTE_FLOW_ITEM_TYPE_ETH, &spec)),
               hex(kEthHead + "010203040506 0708090a0b0c 0000 0000"
                              "ffffffffffff ffffffffffff 0000 0000 0000"));
@@ -122,7 +122,7 @@ TEST(Items, Ipv4EveryField) {
               hex(kAnyEth + "32000000 2000 0000"
                             "0a000000 c0a80102 2f b8 40 00"
                             "ffffff00 ffffffff ff fc ff 00"));
-    // By default the addresses only.
+    // By default, only the addresses.
     EXPECT_EQ(translated(Rule().item(RTE_FLOW_ITEM_TYPE_IPV4, &spec)),
               hex(kAnyEth + "32000000 2000 0000"
                             "0a000001 c0a80102 00 00 00 00"
@@ -250,7 +250,7 @@ TEST(Items, ATagThatAnotherItemAsksForIsALayer) {
                           .item(RTE_FLOW_ITEM_TYPE_VLAN)
                           .item(RTE_FLOW_ITEM_TYPE_IPV4)),
                 ElementsAre("eth / vlan inner_type 0x800 tpid 0x88a8 0x1 / ipv4 version 0x4"));
-    // Either kind of tag; of 802.1Q verbs asks by a bit of the TCI.
+    // Either kind of tag; for 802.1Q, verbs matches a bit of the TCI, with both values.
     eth = zeroed<rte_flow_item_eth>();
     mask = zeroed<rte_flow_item_eth>();
     eth.has_vlan = mask.has_vlan = 1;
@@ -287,7 +287,7 @@ TEST(Items, FragmentsByTheBitThatDevicesHave) {
     last.hdr.fragment_offset = RTE_BE16(0x3fff);
     EXPECT_THAT(texts(Rule().item(RTE_FLOW_ITEM_TYPE_IPV4, &spec, &mask, &last)),
                 ElementsAre("eth type 0x800 / ipv4 version 0x4 fragment_offset 0x1"));
-    last.hdr.fragment_offset = RTE_BE16(0x1fff); // some of them
+    last.hdr.fragment_offset = RTE_BE16(0x1fff); // only some fragments
     EXPECT_THAT(refused(Rule().item(RTE_FLOW_ITEM_TYPE_IPV4, &spec, &mask, &last)).what,
                 HasSubstr("range on field fragment_offset"));
     EXPECT_THAT(texts(Rule().item(RTE_FLOW_ITEM_TYPE_IPV6).item(RTE_FLOW_ITEM_TYPE_IPV6_FRAG_EXT)),
@@ -299,7 +299,7 @@ TEST(Items, TunnelsAreFoundByWhatCarriesThem) {
                           .item(RTE_FLOW_ITEM_TYPE_IPV4)
                           .item(RTE_FLOW_ITEM_TYPE_UDP)
                           .item(RTE_FLOW_ITEM_TYPE_VXLAN)
-                          .item(RTE_FLOW_ITEM_TYPE_IPV6)), // its Ethernet goes without saying
+                          .item(RTE_FLOW_ITEM_TYPE_IPV6)), // the inner Ethernet header is implied
                 ElementsAre("eth type 0x800 / ipv4 version 0x4 proto 0x11 / udp dst 0x12b5 / vxlan"
                             " / eth type 0x86dd / ipv6 version 0x6"));
     EXPECT_THAT(
@@ -314,7 +314,7 @@ TEST(Items, TunnelsAreFoundByWhatCarriesThem) {
                           .item(RTE_FLOW_ITEM_TYPE_IPV6)
                           .item(RTE_FLOW_ITEM_TYPE_GRE)
                           .item(RTE_FLOW_ITEM_TYPE_GRE_KEY)
-                          .item(RTE_FLOW_ITEM_TYPE_ETH)), // no field of which is asked for
+                          .item(RTE_FLOW_ITEM_TYPE_ETH)), // without any field to match
                 ElementsAre("eth type 0x86dd / ipv6 version 0x6 proto 0x2f"
                             " / gre k bit 0x1 protocol 0x6558 / gre_key / eth"));
     EXPECT_THAT(
@@ -351,7 +351,7 @@ TEST(ItemsRefused, Ranges) {
     const FlowError error = refused(rule);
     EXPECT_EQ(error.type, RTE_FLOW_ERROR_TYPE_ITEM_LAST);
     EXPECT_THAT(error.what, HasSubstr("item udp: range on field dst"));
-    // No range: last equal to spec, zero, or different only outside the mask.
+    // Not a range: last equal to spec, zero, or different only outside the mask.
     last.hdr.dst_port = spec.hdr.dst_port;
     EXPECT_TRUE(translate_pattern(
         Rule()
@@ -393,7 +393,7 @@ TEST(ItemsRefused, HalfGivenAndUnknownItems) {
     EXPECT_FALSE(translate_pattern(nullptr));
 }
 
-// An enumeration of C may hold any int; UBSan goes by the rules of C++.
+// A C enumeration may hold any int; UBSan follows the rules of C++.
 #if defined(__has_feature)
 #define WITH_UBSAN __has_feature(undefined_behavior_sanitizer)
 #else
@@ -401,7 +401,7 @@ TEST(ItemsRefused, HalfGivenAndUnknownItems) {
 #endif
 #if !WITH_UBSAN
 TEST(ItemsRefused, TypesThatThisReleaseDoesNotKnow) {
-    for (const int type : {INT_MIN, -1, 100000}) // a driver's own, or of another release
+    for (const int type : {INT_MIN, -1, 100000}) // a driver's own, or from another release
         EXPECT_THAT(refused(Rule().item(static_cast<rte_flow_item_type>(type))).what,
                     HasSubstr("no name for"));
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A table of rte_flow rules over a device of the tests.
+// A table of rte_flow rules on a device of the tests.
 #pragma once
 
 #include "drivers/net/rawqp/ethdev/flow/table.hpp"
@@ -23,7 +23,7 @@ inline Rule udp_to(uint16_t port, uint16_t queue) {
 
 class FlowTableTest : public testing::Test {
   protected:
-    /// `mlx5`: on a device that has words of its own, and DevX.
+    /// `mlx5`: on a device with mlx5dv flows and DevX.
     explicit FlowTableTest(FlowEngine engine = FlowEngine::automatic) : engine_(engine) {}
 
   private:
@@ -59,7 +59,7 @@ class FlowTableTest : public testing::Test {
     int validate(const Rule& rule) {
         return table.validate(&rule.attr, rule.pattern(), rule.actions(), &error);
     }
-    /// Both refuse, with the same text, and leave nothing.
+    /// Validate and create both refuse, with the same text, and leave nothing behind.
     std::string refused(const Rule& rule) {
         const size_t before = device.flows.size();
         const int code = validate(rule);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The life of rte_flow rules: actions, RSS expansion, stop and start, failures half way.
+// The life cycle of rte_flow rules: actions, RSS expansion, stop and start, failures halfway.
 #include "drivers/net/rawqp/flow_tag.hpp"
 #include "tests/unit/flow/flow_table.hpp"
 
@@ -49,8 +49,7 @@ TEST_F(FlowTableTest, ThatAClassOfAnRssIsAnotherRulesMatchIsSaid) {
     EXPECT_THAT(refused(rss), StartsWith("a rule of the same priority matches eth/ipv4 with"));
 }
 
-/// An application that takes back what it has done may be refused again before it shows the first
-/// error.
+/// An application that undoes its work may get another error before it shows the first one.
 TEST_F(FlowTableTest, TheTextOfAnErrorOutlivesTheNextOne) {
     start();
     EXPECT_EQ(create(Rule().item(RTE_FLOW_ITEM_TYPE_UDP).queue(0)), nullptr);
@@ -63,7 +62,7 @@ TEST_F(FlowTableTest, TheTextOfAnErrorOutlivesTheNextOne) {
 TEST_F(FlowTableTest, AsManyPrioritiesAsTheDeviceHasLevelsFor) {
     start();
     Rule rule = udp_to(1, 0);
-    for (uint32_t n = 0; n < 10; ++n) { // numbered as one likes, in any order
+    for (uint32_t n = 0; n < 10; ++n) { // any numbers, in any order
         rule.attr.priority = n % 2 == 0 ? 1000 - n : 7 * n;
         ASSERT_NE(create(rule), nullptr) << error.message;
     }
@@ -135,7 +134,7 @@ TEST_F(FlowTableTest, AMoveThatFailsHalfWayLeavesEveryRuleAtItsLevel) {
         rule.attr.priority = priority;
         ASSERT_NE(create(rule), nullptr) << error.message;
     }
-    for (const uint16_t port : {2, 3}) { // with one of the rules above at one level
+    for (const uint16_t port : {2, 3}) { // at the same level as one of the rules above
         Rule rule = udp_to(port, 0);
         rule.attr.priority = 3;
         ASSERT_NE(create(rule), nullptr) << error.message;
@@ -162,7 +161,7 @@ TEST_F(FlowTableTest, AMoveThatFailsHalfWayLeavesEveryRuleAtItsLevel) {
     std::map<uint16_t, size_t> used;
     for (const uint16_t level : levels())
         ++used[level];
-    EXPECT_THAT(used, SizeIs(10)); // the three of one priority are together still
+    EXPECT_THAT(used, SizeIs(10)); // the three of one priority still share a level
 }
 
 TEST_F(FlowTableTest, RssExpandsByClass) {
@@ -299,7 +298,7 @@ TEST_F(FlowTableTest, MarkAndFlagAndDrop) {
     EXPECT_EQ(error.type, RTE_FLOW_ERROR_TYPE_ACTION_CONF);
 }
 
-// Without a mask, rte_flow's default one asks for fields of them.
+// Without a mask, rte_flow's default mask asks for some of their fields.
 TEST_F(FlowTableTest, SpecsOfHeadersWithoutMatchableFields) {
     start();
     auto arp = zeroed<rte_flow_item_arp_eth_ipv4>();
@@ -406,7 +405,7 @@ TEST_F(FlowTableTest, AFailureAtAnyCallLeavesNothing) {
     start();
     const uint64_t types = RTE_ETH_RSS_IP | RTE_ETH_RSS_TCP | RTE_ETH_RSS_UDP;
     const Rule rule = Rule().item(RTE_FLOW_ITEM_TYPE_ETH).rss({0, 1}, types);
-    ASSERT_EQ(validate(rule), 0); // the device's priorities are known from here on
+    ASSERT_EQ(validate(rule), 0); // finds out the device's priorities
     int failures = 0;
     for (int nth = 1;; ++nth) {
         device.fail_call(nth, ENOMEM);
@@ -417,7 +416,7 @@ TEST_F(FlowTableTest, AFailureAtAnyCallLeavesNothing) {
         EXPECT_THAT(device.flows, IsEmpty());
         EXPECT_EQ(qps.size(), 0u);
     }
-    EXPECT_EQ(failures, 3 * 7); // table, QP and flow of each class
+    EXPECT_EQ(failures, 3 * 7); // table, QP and flow for each class
     EXPECT_THAT(device.flows, SizeIs(7));
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Arbitrary rules of programs.
+// Arbitrary rules from applications.
 #include "tests/fuzz/corpus_test.hpp"
 #include "tests/fuzz/inputs.hpp"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Groups above 0: which commands make their tables, entries and destinations, and that nothing of
-// them stays.
+// Groups above 0: the commands that create their tables, entries and destinations, and that nothing
+// is left behind.
 #include "drivers/net/rawqp/ethdev/steering/group_table.hpp"
 #include "drivers/net/rawqp/ethdev/steering/steering.hpp"
 #include "tests/unit/flow/fake_device.hpp"
@@ -63,7 +63,7 @@ TEST_F(GroupTest, AJumpLeadsToTheTableThatARuleIsIn) {
     ASSERT_TRUE(way && rule);
     ASSERT_THAT(made(kTable), SizeIs(1));
     const DevxObject& table = *made(kTable)[0];
-    EXPECT_EQ(table.word(16), 0u);                                // receives
+    EXPECT_EQ(table.word(16), 0u);                                // for receiving
     EXPECT_EQ(table.word(24), 0xc0000000u | (40 + 3) << 16 | 20); // level, size
     ASSERT_THAT(device.flows[0]->actions, SizeIs(1));
     EXPECT_EQ(DevxObject::of(device.flows[0]->actions[0].obj), &table);
@@ -74,7 +74,7 @@ TEST_F(GroupTest, AJumpLeadsToTheTableThatARuleIsIn) {
     EXPECT_EQ(entry.word(kActionsAt), 4u);
     ASSERT_THAT(made(kTir), SizeIs(1));
     EXPECT_EQ(entry.word(kListAt), 2u << 24 | made(kTir)[0]->number);
-    EXPECT_EQ(made(kTir)[0]->word(60), 2u); // the number of the queue's WQ
+    EXPECT_EQ(made(kTir)[0]->word(60), 2u); // the queue's WQ number
     EXPECT_EQ(made(kTir)[0]->word(68), made(kDomain)[0]->number);
     EXPECT_EQ(qps.size(), 0u);
 }
@@ -124,7 +124,7 @@ TEST_F(GroupTest, AnEntryTellsAllThatARuleDoes) {
     EXPECT_EQ(entry.word(64), 0x88a8a005u);
     EXPECT_EQ(entry.word(72), 0x123456u);
     EXPECT_EQ(entry.word(92), made(kModify)[0]->number);
-    EXPECT_EQ(made(kModify)[0]->word(12), 3u); // the address takes two; later groups match the mark
+    EXPECT_EQ(made(kModify)[0]->word(12), 3u); // two for the address; later groups match the mark
     EXPECT_EQ(entry.word(kListAt) >> 24, 1u);
     EXPECT_EQ(entry.word(kListAt + 8), made(0x939)[0]->number);
     all.counter = nullptr;
@@ -145,7 +145,7 @@ TEST_F(GroupTest, AnEntryTellsAllThatARuleDoes) {
     EXPECT_EQ(made(kReformat)[0]->command[34], 0xab);
 }
 
-/// The kernel's flows have no words for that: they lead to an entry of the same match.
+/// The kernel's flows cannot express that: they lead to an entry with the same match.
 TEST_F(GroupTest, TagsOfGroup0ChangeInATableBehindTheFlow) {
     SteeringRequest pop = request(0);
     pop.level = 5;
@@ -154,12 +154,12 @@ TEST_F(GroupTest, TagsOfGroup0ChangeInATableBehindTheFlow) {
     Edits edits;
     edits.pop_vlan = true;
     pop.edits = make_ref<const Edits>(edits);
-    ASSERT_TRUE(steering->engine_for(pop)); // has asked for DevX
+    ASSERT_TRUE(steering->engine_for(pop)); // queries DevX
     int made_up_for = 0;
     for (int nth = 1;; ++nth) {
         device.fail_call(nth, ENOMEM);
         const bool installed = steering->install(pop).has_value();
-        if (device.failed().empty()) break; // of all calls that it takes
+        if (device.failed().empty()) break; // no call was left to fail
         made_up_for += installed ? 1 : 0;
         EXPECT_LE(device.devx_objects.size(), 1u) << nth; // the transport domain stays
         EXPECT_THAT(device.flows, IsEmpty());
@@ -191,12 +191,12 @@ TEST_F(GroupTest, AFailureLeavesNothing) {
     Edits edits;
     edits.rewrites.push_back({Protocol::eth, 48, 48, false, {}});
     rule.edits = make_ref<const Edits>(edits);
-    ASSERT_TRUE(steering->engine_for(rule)); // has asked for DevX
+    ASSERT_TRUE(steering->engine_for(rule)); // queries DevX
     for (int nth = 1; nth <= 6; ++nth) {     // table, domain, RQT, TIR, rewriting, group, entry
         const auto first = nth == 1 ? EINVAL : ENOMEM;
         device.fail_call(nth, first);
         const auto refused = steering->install(rule);
-        if (nth == 1) { // a table that changes no packets is tried next
+        if (nth == 1) { // a table that cannot change packets is tried next
             EXPECT_TRUE(refused);
             continue;
         }
@@ -254,7 +254,7 @@ TEST_F(GroupTest, RangesGrowAndAreGivenBack) {
     std::set<uint32_t> used;
     for (const DevxObject* entry : made(kEntry))
         EXPECT_TRUE(used.insert(entry->word(32)).second);
-    // An entry lies in the range of its group, and groups do not overlap.
+    // An entry is in the range of its group, and groups do not overlap.
     std::map<uint32_t, std::pair<uint32_t, uint32_t>> groups;
     for (const DevxObject* group : made(kGroup))
         groups[group->number] = {group->word(28), group->word(36)};
@@ -281,7 +281,7 @@ TEST_F(GroupTest, AShareThatIsFullIsSaid) {
     EXPECT_TRUE(table->add(kLast, {}, {}));
 }
 
-/// Rules of an application in groups.
+/// An application's rules in groups.
 class GroupRuleTest : public GroupTest {
   protected:
     FlowTable table{*steering, device.rx_queues};
@@ -318,7 +318,7 @@ TEST_F(GroupRuleTest, ComeAndGoWithThePort) {
         EXPECT_THAT(made(kTable), IsEmpty());
         EXPECT_THAT(made(kTir), IsEmpty());
         EXPECT_THAT(device.flows, IsEmpty());
-        EXPECT_THAT(made(0x939), SizeIs(1)); // it has counted
+        EXPECT_THAT(made(0x939), SizeIs(1)); // it holds the counts
     }
     device.devx_answer = hex("0000000000000000 0000000000000004 0000000000000190");
     const rte_flow_action action{RTE_FLOW_ACTION_TYPE_COUNT, nullptr};
@@ -331,7 +331,7 @@ TEST_F(GroupRuleTest, ComeAndGoWithThePort) {
     }
 }
 
-/// By TIRs, which have no word for it: of groups, and of what leads to tables.
+/// Through TIRs, whose own errors do not say so: in groups, and where flows lead to tables.
 TEST_F(GroupRuleTest, StartNamesAQueueThatIsGone) {
     const rte_flow_action_of_push_vlan tag{RTE_BE16(RTE_ETHER_TYPE_VLAN)};
     rte_flow_action_sample copies{};
@@ -367,7 +367,7 @@ TEST_F(GroupRuleTest, OneMatchStandsInManyGroupsAndPriorities) {
     EXPECT_THAT(made(kEntry), SizeIs(6));
     EXPECT_THAT(made(kTable), SizeIs(3));
     EXPECT_THAT(made(kTir), SizeIs(1));
-    std::vector<uint32_t> indices; // in the order of priorities
+    std::vector<uint32_t> indices; // in priority order
     for (const DevxObject* entry : made(kEntry))
         if (entry->word(20) == made(kTable)[0]->number) indices.push_back(entry->word(32));
     EXPECT_THAT(indices, SizeIs(4));
@@ -379,11 +379,11 @@ TEST_F(GroupRuleTest, AFailureHalfWayLeavesNothing) {
     const Rule rss = in_group(1, Rule()
                                      .item(RTE_FLOW_ITEM_TYPE_ETH)
                                      .rss({0, 1}, RTE_ETH_RSS_IPV4 | RTE_ETH_RSS_NONFRAG_IPV4_TCP));
-    ASSERT_NE(create(rss), nullptr) << error.message; // the transport domain is made once
+    ASSERT_NE(create(rss), nullptr) << error.message; // creates the transport domain, once
     table.flush(nullptr);
     const size_t before = device.devx_objects.size();
     int failures = 0;
-    for (int nth = 3;; ++nth) { // the first two tables are tries: a large one, then a small one
+    for (int nth = 3;; ++nth) { // the first two tables are attempts: a large one, then a small one
         device.fail_call(nth, ENOMEM);
         if (create(rss) != nullptr) break;
         ++failures;

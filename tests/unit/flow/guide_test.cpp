@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The guide's table of rte_flow items and the list of features say what the tables of the code say.
+// The guide's table of rte_flow items and the feature list match the tables in the code.
 #include "drivers/net/rawqp/ethdev/flow/actions.hpp"
 #include "drivers/net/rawqp/ethdev/flow/item_kinds.hpp"
 #include "drivers/net/rawqp/ethdev/names.hpp"
@@ -14,7 +14,7 @@
 namespace rawqp::test {
 namespace {
 
-/// Names of the fields that a choice is made of, each once.
+/// The names of the fields that `choice` selects, each once.
 template <class Choice> std::string names(Protocol protocol, Choice choice) {
     std::vector<std::string> list;
     for (const Field& field : fields_of(protocol)) {
@@ -58,7 +58,7 @@ std::vector<std::string> rows_of_the_guide() {
     return rows;
 }
 
-/// The names in one section of the list of features.
+/// The names in one section of the feature list.
 std::vector<std::string> features_of(const std::string& section) {
     std::ifstream features = open_guide("features/rawqp.ini");
     std::vector<std::string> names;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Rules of random items and actions, with random bytes for what they point to: validate and create
-// say the same of each, beside other rules, and what is refused leaves nothing.
+// Rules of random items and actions that point to random bytes: validate and create agree on each,
+// next to other rules, and those refused leave nothing behind.
 #include "tests/fuzz/flow_rule.hpp"
 #include "tests/unit/flow/flow_table.hpp"
 
@@ -14,9 +14,9 @@ namespace {
 
 constexpr size_t kItems = RTE_FLOW_ITEM_TYPE_L2TPV2, kActions = RTE_FLOW_ACTION_TYPE_CONNTRACK;
 constexpr size_t kRules = 50'000, kMostStanding = 20;
-using Bytes256 = std::array<uint8_t, 256>; // more than any item or action has
+using Bytes256 = std::array<uint8_t, 256>; // larger than any item or action
 
-/// Actions whose configurations point further.
+/// Actions whose configurations contain pointers.
 constexpr rte_flow_action_type kPointing[] = {
     RTE_FLOW_ACTION_TYPE_RSS,          RTE_FLOW_ACTION_TYPE_RAW_ENCAP,
     RTE_FLOW_ACTION_TYPE_VXLAN_ENCAP,  RTE_FLOW_ACTION_TYPE_NVGRE_ENCAP,
@@ -32,7 +32,7 @@ class HostileRulesTest : public FlowTableTest, public testing::WithParamInterfac
     std::vector<rte_flow_action> actions;
     std::vector<std::unique_ptr<Bytes256>> memory; ///< what they point to
 
-    std::optional<fuzz::FlowRule> rule; ///< has the memory of configurations that point further
+    std::optional<fuzz::FlowRule> rule; ///< owns the memory of configurations with pointers
     std::vector<const rte_flow_action_handle*> shared;
 
     uint32_t below(size_t end) { return static_cast<uint32_t>(random() % end); }
@@ -56,7 +56,7 @@ class HostileRulesTest : public FlowTableTest, public testing::WithParamInterfac
         item.last = below(8) == 0 ? maybe_bytes() : nullptr;
         items.push_back(item);
     }
-    /// A stack of headers that is usual, with something odd in it now and then.
+    /// A usual stack of headers, with something odd in it now and then.
     void make_items() {
         items.clear();
         constexpr rte_flow_item_type kL4[] = {RTE_FLOW_ITEM_TYPE_TCP, RTE_FLOW_ITEM_TYPE_ICMP,
@@ -78,7 +78,7 @@ class HostileRulesTest : public FlowTableTest, public testing::WithParamInterfac
             items[below(items.size())].type = static_cast<rte_flow_item_type>(below(kItems) + 1);
         items.push_back({});
     }
-    /// Mostly zeros here as well.
+    /// Mostly zeros, too.
     const void* configuration(rte_flow_action_type type) {
         std::vector<uint8_t> bytes(64);
         for (uint32_t count = below(16); count > 0; --count)
@@ -136,7 +136,7 @@ TEST_P(HostileRulesTest, ValidateAndCreateSayTheSame) {
     start();
     share_actions();
     size_t made = 0;
-    std::set<rte_flow_action_type> done; ///< by rules that were made
+    std::set<rte_flow_action_type> done; ///< in rules that were accepted
     std::vector<rte_flow*> standing;
     for (size_t n = 0; n < kRules; ++n) {
         SCOPED_TRACE(n);

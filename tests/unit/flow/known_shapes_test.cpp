@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Rules of a shape that there were rules of: they are what they would be if they were the first.
+// Rules of a shape seen before: they are what they would be as the first of that shape.
 #include "drivers/net/rawqp/ethdev/flow/known_shapes.hpp"
 #include "tests/unit/flow/templates.hpp"
 
@@ -14,18 +14,18 @@ class KnownShapesTest : public TemplateTest, public testing::WithParamInterface<
 
     struct Made {
         std::string text;
-        Bytes asked; ///< of the device
+        Bytes asked; ///< what the device was asked for
     };
     Made made(const Rule& rule) {
         rte_flow* const handle = create(rule);
         EXPECT_NE(handle, nullptr) << error.message;
         if (handle == nullptr) return {};
         Bytes asked = device.flows.back()->bytes;
-        const Bytes& value = device.flows.back()->value; // of mlx5dv
+        const Bytes& value = device.flows.back()->value; // from mlx5dv
         asked.insert(asked.end(), value.begin(), value.end());
         return {dump(handle), std::move(asked)};
     }
-    /// Nothing is known of any shape after that.
+    /// Forgets all shapes.
     void forget() {
         table.flush(&error);
         table.stop();
@@ -51,7 +51,7 @@ TEST_P(KnownShapesTest, AreTheSameRules) {
     std::vector<Rule> rules;
     for (uint32_t n = 0; n < 4; ++n)
         rules.push_back(flow(n, 9).queue(1));
-    for (uint32_t n = 0; n < 8; ++n) // bits beside the mask are no part of a rule
+    for (uint32_t n = 0; n < 8; ++n) // bits outside of the mask are not part of a rule
         rules.push_back(flow(0x0a00ff00 + n, static_cast<uint16_t>(4785 + n)).queue(n % 4).mark(n));
     for (uint32_t n = 4; n < 8; ++n)
         rules.push_back(flow(n, 9).action(RTE_FLOW_ACTION_TYPE_DROP));
@@ -76,7 +76,7 @@ TEST_P(KnownShapesTest, AreManyInTurn) {
     expect_as_first(rules);
 }
 
-/// Else the memory of a port, and the time for each rule, would grow with its rules.
+/// Otherwise, a port's memory and the time per rule would grow with the number of rules.
 TEST(KnownShapes, AreTheLatestFew) {
     KnownShapes shapes;
     const auto seen = [&](uint32_t priority) {
@@ -104,7 +104,7 @@ TEST_P(KnownShapesTest, AreRefusedInTheSameWords) {
         return rule;
     };
     EXPECT_THAT(refused(with_conf(nullptr)), HasSubstr("configuration is missing"));
-    // Of a version that no such header has, by another value of a known shape.
+    // A known shape with a value that no such header can have: the IP version.
     const auto version = [](uint8_t number) {
         auto ipv4 = zeroed<rte_flow_item_ipv4>(), mask = ipv4;
         ipv4.hdr.version_ihl = static_cast<uint8_t>(number << 4 | 5);
@@ -118,7 +118,7 @@ TEST_P(KnownShapesTest, AreRefusedInTheSameWords) {
     EXPECT_THAT(refused(version(5)), HasSubstr("no such header"));
 }
 
-/// The device takes no more of them.
+/// The device has no room for another one.
 TEST_P(KnownShapesTest, FailOnce) {
     for (uint32_t n = 0; n < 3; ++n)
         ASSERT_NE(create(flow(n, 1).queue(1)), nullptr) << error.message;
@@ -134,7 +134,7 @@ INSTANTIATE_TEST_SUITE_P(Engines, KnownShapesTest,
 
 using KnownByMlx5Test = KnownShapesTest;
 
-/// mlx5dv flows have no place for multicast among the others, which shows by the value alone.
+/// mlx5dv flows cannot place multicast among other rules, and only the value shows that it is.
 TEST_P(KnownByMlx5Test, MulticastIsRefusedInTheSameWords) {
     const auto to = [](uint8_t first, uint8_t last) {
         auto eth = zeroed<rte_flow_item_eth>(), mask = eth;
@@ -147,7 +147,7 @@ TEST_P(KnownByMlx5Test, MulticastIsRefusedInTheSameWords) {
         ASSERT_NE(create(to(2, last)), nullptr) << error.message;
     EXPECT_THAT(refused(to(3, 1)), HasSubstr("matches multicast"));
 }
-/// The value says which header follows.
+/// The value determines which header follows.
 TEST_P(KnownByMlx5Test, AreReadByTheirValuesWhereTheseDecide) {
     std::vector<Rule> rules;
     for (const uint16_t type : {0x0806, 0x86dd, 0x8100, 0x88a8, 0x0800}) {
@@ -161,8 +161,8 @@ TEST_P(KnownByMlx5Test, AreReadByTheirValuesWhereTheseDecide) {
 
 INSTANTIATE_TEST_SUITE_P(Mlx5, KnownByMlx5Test, testing::Values(FlowEngine::mlx5));
 
-/// On the way to another configuration, what was found out for the former one is out of date: here,
-/// that with LRO only the second engine has words for the rules.
+/// What was found out for one configuration does not hold for the next: here, that with LRO only
+/// the second engine can express the rules.
 TEST(KnownShapes, AreForgottenWhenThePortStops) {
     FakeDevice device{2};
     device.offer_mlx5_flows();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Fields of a layer, read by words, are what a look at each bit finds.
+// Fields of a layer, read word by word, are the same as when read bit by bit.
 #include "drivers/net/rawqp/ethdev/steering/lack.hpp"
 
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ void put_bit(LayerBytes& bytes, size_t bit, bool set) {
     byte = static_cast<uint8_t>(set ? byte | mask : byte & ~mask);
 }
 
-/// Every stretch of bits that there can be, up to `longest`.
+/// Every possible run of bits, up to `longest`.
 template <class Each> void each_stretch(size_t longest, Each each) {
     for (size_t bit = 0; bit < kBits; ++bit)
         for (size_t count = 0; count <= std::min(longest, kBits - bit); ++count)
@@ -97,8 +97,8 @@ TEST(LayerBytesTest, CombinesAllBytes) {
     }
 }
 
-// Bits that two fields share are carried if one of them is; the field that is told is one of those
-// that ask for what is left.
+// Bits that two fields share are carried if either field is; the field reported is one that has
+// bits left over.
 TEST(LackTest, NamesTheFirstFieldWithoutAPlace) {
     const CarriedBits all([](const Field&, uint8_t) { return true; });
     const CarriedBits no_ports([](const Field& field, uint8_t) { return field.bits != 16; });
@@ -110,7 +110,7 @@ TEST(LackTest, NamesTheFirstFieldWithoutAPlace) {
     EXPECT_FALSE(first_lack(pattern, "nobody has", all));
     EXPECT_FALSE(first_lack(pattern, "nobody has", outer));
 
-    pattern.eth().forget(96, 16); // its type
+    pattern.eth().forget(96, 16); // its EtherType
     const auto port = first_lack(pattern, "nobody has", no_ports);
     ASSERT_TRUE(port);
     EXPECT_EQ(port->layer, &pattern.last());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Levels for priorities: always in their order, whichever come and go, and shared within a priority
-// where they are scarce.
+// Levels for priorities: always in order, whichever come and go, and shared within a priority where
+// they are scarce.
 #include "drivers/net/rawqp/ethdev/flow/level_map.hpp"
 
 #include <gtest/gtest.h>
@@ -15,13 +15,13 @@ namespace {
 
 constexpr uint16_t kLevels = 10;
 
-/// Rules by their places, as a table of rules has them.
+/// Rules with their places, as in a table of rules.
 class LevelMapTest : public testing::Test {
   protected:
     struct Held {
         uint32_t priority;
         bool ranked;
-        std::vector<PlaceRef> places; ///< in the order of depths
+        std::vector<PlaceRef> places; ///< in depth order
     };
     LevelMap map;
     std::vector<Held> rules;
@@ -34,7 +34,7 @@ class LevelMapTest : public testing::Test {
         for (PlaceRef& place : coming->places)
             each(place);
     }
-    /// In the device, a rule goes to a level that nobody uses, or to one of its priority.
+    /// The device moves a rule to an unused level, or to one of the same priority.
     Result<void> move(const RulePlace& place, uint16_t level) {
         each_place([&](PlaceRef& other) { EXPECT_NE(other.level(), level); });
         EXPECT_TRUE(map.uses(place));
@@ -66,9 +66,9 @@ class LevelMapTest : public testing::Test {
         rules.push_back(std::move(rule));
         return {};
     }
-    /// Better priorities have better levels, and so have the depths of a rule.
+    /// Levels are in the order of priorities, and within a rule in the order of its depths.
     void check_order() {
-        std::map<uint32_t, std::pair<uint16_t, uint16_t>> ends; ///< levels of a priority
+        std::map<uint32_t, std::pair<uint16_t, uint16_t>> ends; ///< levels per priority
         for (const Held& rule : rules) {
             int before = -1;
             for (const PlaceRef& place : rule.places) {
@@ -129,7 +129,7 @@ TEST_F(LevelMapTest, ThoseOfOneDepthShareALevelBeforeOthers) {
     ASSERT_TRUE(add(0, {0, 1, 2}));
     ASSERT_TRUE(add(1, {0, 1, 2}));
     ASSERT_TRUE(add(2, {0, 1}));
-    ASSERT_TRUE(add(2, {2})); // may stand with the others
+    ASSERT_TRUE(add(2, {2})); // may share a level with the others
     ASSERT_TRUE(add(3, {0}));
     ASSERT_TRUE(add(4, {0}));
     check_order();
@@ -182,7 +182,7 @@ TEST(LevelMap, AMoveThatFailsIsToldAndNothingIsTaken) {
     const auto no_merge = map.acquire({2, 0}, {}, 4, stay);
     ASSERT_FALSE(no_merge);
     EXPECT_EQ(no_merge.error().code, ENOMEM);
-    held.front() = {}; // room in front only
+    held.front() = {}; // room only at the front
     const auto none = map.acquire({0, 3}, {}, 4, stay);
     ASSERT_FALSE(none);
     EXPECT_EQ(none.error().code, ENOMEM);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Steering with LRO: rules lead to TIRs that ask for it, and no hash QP is made for them.
+// Steering with LRO: rules lead to TIRs that enable it, and no hash QP is created for them.
 #include "tests/unit/flow/fake_device.hpp"
 
 #include <gmock/gmock.h>
@@ -24,7 +24,7 @@ class LroSteeringTest : public testing::Test {
         device.offers_devx = true;
         steering = make_steering(device, qps);
         request.target = qps.target({{0, 1}, kDefaultRssKey, IBV_RX_HASH_SRC_IPV4});
-        request.pattern.eth().set(47, 1, 0); // a bit of the destination
+        request.pattern.eth().set(47, 1, 0); // one bit of the destination
     }
     std::vector<const verbs_test::DevxObject*> tirs() const {
         std::vector<const verbs_test::DevxObject*> found;
@@ -45,7 +45,7 @@ TEST_F(LroSteeringTest, RulesLeadToTirsThatAskForIt) {
     ASSERT_TRUE(rule) << rule.error().what;
     EXPECT_EQ(qps.size(), 0u);
     ASSERT_THAT(tirs(), SizeIs(1));
-    EXPECT_EQ(tirs()[0]->word(kLroAt), 0x1234u << 12 | 3u << 8 | 0x56u); // of both IP versions
+    EXPECT_EQ(tirs()[0]->word(kLroAt), 0x1234u << 12 | 3u << 8 | 0x56u); // for both IP versions
     EXPECT_NE(tirs()[0]->word(kTableAt) & kTunneledOffload, 0u);
     ASSERT_THAT(device.flows, SizeIs(1));
     ASSERT_THAT(device.flows[0]->actions, SizeIs(1));
@@ -75,10 +75,10 @@ TEST_F(LroSteeringTest, EntriesOfGroupsHaveItToo) {
     EXPECT_EQ(tirs()[0]->word(kLroAt) >> 12, kTerms.period);
 }
 
-/// From start to start.
+/// From one port start to the next.
 TEST_F(LroSteeringTest, ItComesAndGoes) {
     steering->use_lro(kTerms);
-    ASSERT_TRUE(steering->install(request)); // and taken out again
+    ASSERT_TRUE(steering->install(request)); // removed again at once
     EXPECT_THAT(tirs(), IsEmpty());
     steering->use_lro(LroTerms{.period = 8, .units = 1});
     {
@@ -93,7 +93,7 @@ TEST_F(LroSteeringTest, ItComesAndGoes) {
     EXPECT_THAT(tirs(), IsEmpty());
 }
 
-/// Rules are kept while the port is configured anew.
+/// Rules are kept while the port is reconfigured.
 TEST_F(LroSteeringTest, AnEngineFoundWithoutItIsNotAsked) {
     const auto found = steering->engine_for(request);
     ASSERT_TRUE(found);
@@ -108,7 +108,7 @@ TEST_F(LroSteeringTest, AnEngineFoundWithoutItIsNotAsked) {
 
 TEST_F(LroSteeringTest, WhatBringsNoTcpGoesByHashQps) {
     steering->use_lro(kTerms);
-    request.pattern.eth().set(7, 1, 1); // a group
+    request.pattern.eth().set(7, 1, 1); // a group address
     const auto multicast = steering->install(request);
     ASSERT_TRUE(multicast) << multicast.error().what;
     EXPECT_EQ(qps.size(), 1u);
@@ -142,7 +142,7 @@ TEST_F(LroSteeringTest, WithoutTheDevicesOwnWordsItIsRefused) {
 
 TEST_F(LroSteeringTest, AFailureLeavesNothing) {
     steering->use_lro(kTerms);
-    ASSERT_TRUE(steering->install(request)); // the transport domain stays
+    ASSERT_TRUE(steering->install(request)); // creates the transport domain, which stays
     const int failures = install_through_failures(device, *steering, request, [&] {
         EXPECT_THAT(device.matchers, IsEmpty());
         EXPECT_THAT(tirs(), IsEmpty());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Splitting a match by traffic class, and how steering priorities are dealt out.
+// Splitting a match by traffic class, and how steering priorities are assigned.
 #include "drivers/net/rawqp/ethdev/steering/steering.hpp"
 #include "tests/unit/flow/fake_device.hpp"
 
@@ -161,7 +161,7 @@ TEST_F(SteeringTest, LearnsFromARuleAtTheLastLevel) {
     request.pattern.eth().value[0] = request.pattern.eth().mask[0] = 1;
     const auto multicast = steering.install(request);
     ASSERT_TRUE(multicast);
-    EXPECT_FALSE(steering.knows_levels()); // devices may set such a rule apart
+    EXPECT_FALSE(steering.knows_levels()); // devices may treat such a rule separately
     request.pattern = {};
     const auto rule = steering.install(request);
     ASSERT_TRUE(rule);
@@ -202,7 +202,7 @@ TEST_F(SteeringTest, WritesHeadSpecsAndActions) {
 }
 
 TEST_F(SteeringTest, MulticastMatchesKeepTheirLevelWhenAsked) {
-    // mlx5_ib looks at the first spec only.
+    // mlx5_ib looks only at the first spec.
     SteeringRequest request;
     request.target = qps.target({.queues = {0}});
     request.pattern.eth().value[0] = request.pattern.eth().mask[0] = 1;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What rules say of a packet to those of later groups: the device's registers, in matches and in
-// commands that set them.
+// What rules tell those of later groups about a packet: the device's registers, in matches and in
+// the commands that set them.
 #include "drivers/net/rawqp/flow_tag.hpp"
 #include "tests/unit/flow/templates.hpp"
 
@@ -11,7 +11,7 @@ using testing::HasSubstr;
 using verbs_test::DevxObject;
 
 constexpr uint16_t kEntry = 0x936, kGroup = 0x933;
-constexpr size_t kMaskAt = 64, kValueAt = 128, kRegister = 3 * 64 + 0x160 / 8; ///< of number 0
+constexpr size_t kMaskAt = 64, kValueAt = 128, kRegister = 3 * 64 + 0x160 / 8; ///< of register 0
 constexpr size_t kRegisterA = 3 * 64 + 0x180 / 8, kMarkRegister = 3 * 64 + 0x80 / 8;
 
 class MetadataTest : public TemplateTest {
@@ -31,7 +31,7 @@ class MetadataTest : public TemplateTest {
         rule.attr.group = 1;
         return rule;
     }
-    /// Of group 1: with this mark.
+    /// A rule of group 1 that matches this mark.
     static Rule marked(uint32_t id, uint32_t mask = ~0u) {
         const rte_flow_item_mark spec{id}, bits{mask};
         Rule rule = Rule().item(RTE_FLOW_ITEM_TYPE_MARK, &spec, &bits);
@@ -75,13 +75,13 @@ TEST_F(MetadataTest, EachRunOfBitsIsACommand) {
     field.dst.level = 3;
     field.src.field = RTE_FLOW_FIELD_VALUE;
     field.width = 32;
-    const uint32_t number = 0x11223344; // as in the item, in the CPU's order
+    const uint32_t number = 0x11223344; // as in the item: in CPU order
     std::memcpy(field.src.value, &number, sizeof number);
     EXPECT_EQ(commands(Rule().action(RTE_FLOW_ACTION_TYPE_MODIFY_FIELD, &field)),
               hex("1057 0000 11223344"));
 }
 
-/// Later groups match it there, and packets without a mark differ from those with mark 0.
+/// Later groups match it there, where packets without a mark differ from those with mark 0.
 TEST_F(MetadataTest, AMarkBeforeAJumpIsInARegister) {
     EXPECT_EQ(commands(Rule().mark(5)), hex("1058 0000 80000005"));
     EXPECT_EQ(commands(Rule().mark(0)), hex("1058 0000 80000000"));
@@ -187,7 +187,7 @@ TEST_F(MetadataTest, ItemsAskForRegisters) {
     const rte_flow_item_meta meta{0x33333333};
     Rule rule = tagged(0x11111111, 0, 0xffff)
                     .item(RTE_FLOW_ITEM_TYPE_TAG, &second)
-                    .item(RTE_FLOW_ITEM_TYPE_UDP) // headers go on as if they were not there
+                    .item(RTE_FLOW_ITEM_TYPE_UDP) // headers go on as if without them
                     .item(RTE_FLOW_ITEM_TYPE_META, &meta)
                     .queue(1);
     ASSERT_NE(create(rule), nullptr) << error.message;
@@ -208,7 +208,7 @@ TEST_F(MetadataTest, ItemsAskForRegisters) {
     EXPECT_EQ(entry.command[kValueAt + 0x80 / 8], 17);
 }
 
-/// Registers have no order: the second rule is the first one again.
+/// Registers have no order: the second rule equals the first.
 TEST_F(MetadataTest, ItsOrderDoesNotMatter) {
     const rte_flow_item_meta meta{7};
     const rte_flow_item_tag tag{5, 0};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The meters of a device, as far as it can be asked for them without a queue: objects are made as
-// many at once as it wants, and each has two.
+// The meters of a device, as far as they work without a queue: objects are created as many at a
+// time as it wants, with two meters each.
 #include "drivers/net/rawqp/ethdev/meter/meter_device.hpp"
 #include "drivers/net/rawqp/ethdev/meter/meters.hpp"
 #include "tests/unit/flow/fake_device.hpp"
@@ -72,9 +72,9 @@ TEST_F(MeterDeviceTest, ObjectsAreMadeAsManyAtOnceAsTheDeviceWants) {
     EXPECT_EQ(slots.size(), 2u << kLogAtOnce);
     EXPECT_EQ(slots.begin()->first, made()[0]->number);
     EXPECT_EQ(slots.rbegin()->first, made()[0]->number + (1u << kLogAtOnce) - 1);
-    EXPECT_EQ(made()[0]->word(4), 0x24u); // the type of object, after the reserved half
+    EXPECT_EQ(made()[0]->word(4), 0x24u); // the object type, after the reserved half
     EXPECT_EQ(made()[0]->word(12),
-              0x02000000u); // the logarithm of how many, in the low bits of a byte
+              0x02000000u); // log2 of the count, in the low bits of a byte
     EXPECT_EQ(made()[0]->word(32), kPd);
     const MeterSlot more = take();
     EXPECT_EQ(made().size(), 2u);
@@ -97,7 +97,7 @@ TEST_F(MeterDeviceTest, WithoutDevxThereAreNone) {
     EXPECT_THAT(most.error().what, HasSubstr("the kernel does not give to this process"));
 }
 
-/// The device has meters, and no queue that writes them.
+/// The device has meters, but no queue that writes them.
 TEST(MeterWriteTest, AMeterThatCannotBeWrittenGivesItsPlaceBack) {
     has_meters = true;
     test::FakeDevice rdma{1};
@@ -118,7 +118,7 @@ TEST(MeterWriteTest, AMeterThatCannotBeWrittenGivesItsPlaceBack) {
     params.meter_profile_id = params.meter_policy_id = 1;
     params.meter_enable = 1;
     rdma.fail_always("create_cq_ex", ENOMEM);
-    for (uint32_t id = 0; id < 3u << kLogAtOnce; ++id) { // more than are made at once
+    for (uint32_t id = 0; id < 3u << kLogAtOnce; ++id) { // more than are created at once
         const auto created = meters.create(id, params);
         ASSERT_FALSE(created);
         EXPECT_EQ(created.error().code, ENOMEM) << created.error().what;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Meter profiles and policies: numbers as the device takes them, and what is refused.
+// Meter profiles and policies: values in the device's format, and what is refused.
 #include "drivers/net/rawqp/ethdev/meter/meters.hpp"
 
 #include <cmath>
@@ -42,8 +42,8 @@ rte_mtr_meter_profile single_rate(uint64_t cir, uint64_t cbs, uint64_t ebs) {
     return profile;
 }
 
-// Bit 31: valid, 30: what the first bucket has no room for goes to the second one, 29:28: color at
-// first (2: green), 27: green packets take from both, 25:24: 0 bytes of IP packets, 3 packets.
+// Bit 31: valid, 30: overflow of the first bucket goes to the second, 29:28: initial color (2:
+// green), 27: green packets take from both, 25:24: unit (0: bytes of the IP packet, 3: packets).
 TEST(MeterProfileTest, EachAlgorithmInTheDevicesWords) {
     auto parameters = meter_parameters(single_rate(1'000'000'000, 255, 0));
     ASSERT_TRUE(parameters);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Which of the kernel's ports a rule takes, and how long it keeps them.
+// Which of the kernel's ports a rule takes, and for how long.
 #include "drivers/net/rawqp/ethdev/flow/items.hpp"
 #include "drivers/net/rawqp/ethdev/flow/port_guard.hpp"
 #include "tests/unit/flow/flow_table.hpp"
@@ -45,7 +45,7 @@ TEST(TakenPortsTest, AreOfTheDestination) {
     EXPECT_THAT(taken->address.bytes, ElementsAreArray(address, 16));
     EXPECT_THAT(taken->address_mask.bytes, ElementsAreArray(of_prefix, 16));
     EXPECT_EQ(taken->port, 443);
-    EXPECT_EQ(taken->port_mask, 443); // as it was given
+    EXPECT_EQ(taken->port_mask, 443); // as given
     EXPECT_EQ(taken->item, 2);
 }
 
@@ -83,7 +83,7 @@ TEST(TakenPortsTest, AreNoneWithoutADestinationPort) {
         EXPECT_FALSE(taken_by(rule));
 }
 
-/// Whether a socket of this network namespace gets the UDP port.
+/// Whether a socket in this network namespace can get the UDP port.
 bool is_free(uint16_t port) {
     const int tried = socket(AF_INET, SOCK_DGRAM, 0);
     sockaddr_in any{};
@@ -99,7 +99,7 @@ class PortGuardTest : public FlowTableTest {};
 TEST_F(PortGuardTest, ARuleThatGetsOtherActionsKeepsItsPort) {
     constexpr uint16_t kPort = 7777;
     constexpr int kNoNamespace = 77;
-    // The exit status says how far the child came.
+    // The exit status tells how far the child got.
     wire_test::Child child([&] {
         if (unshare(geteuid() == 0 ? CLONE_NEWNET : CLONE_NEWUSER | CLONE_NEWNET) != 0)
             return kNoNamespace;

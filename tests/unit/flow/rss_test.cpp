@@ -67,7 +67,7 @@ std::string refusal(rte_eth_hash_function function, std::span<const uint8_t> key
     return hash ? "" : hash.error().what;
 }
 
-/// By rte_softrss, in which applications look for the queue of a packet.
+/// Computed with rte_softrss, which applications use to find the queue of a packet.
 TEST(Hash, SymmetricKeysGiveBothDirectionsOneHash) {
     RssKey other;
     for (size_t i = 0; i < other.size(); ++i)
@@ -93,7 +93,7 @@ TEST(Hash, WhatIsLeftOpenGoesOnAsItIs) {
     EXPECT_EQ(chosen(kSymmetric, {}, {plain, false}).key, kSymmetricRssKey);
     EXPECT_EQ(chosen(kToeplitz, {}, now).key, repeating);
     EXPECT_FALSE(chosen(kToeplitz, {}, now).symmetric);
-    // The default function is the driver's choice: symmetric, while that holds.
+    // The default function lets the driver choose: it stays symmetric if key and types permit.
     EXPECT_TRUE(chosen(kDefault, {}, now).symmetric);
     EXPECT_TRUE(chosen(kDefault, kSymmetricRssKey, now).symmetric);
     EXPECT_FALSE(chosen(kDefault, plain, now).symmetric);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// rte_flow patterns and actions written down briefly.
+// A short notation for rte_flow patterns and actions.
 #pragma once
 
 #include "drivers/net/rawqp/dpdk.hpp"
@@ -22,7 +22,7 @@ template <class Item> Item all_ones() {
     return item;
 }
 
-/// What verbs is asked for, without the head.
+/// The verbs specs of a pattern, without the attribute.
 inline Bytes verbs_specs(const Pattern& pattern) {
     SteeringRequest request;
     request.pattern = pattern;
@@ -31,14 +31,14 @@ inline Bytes verbs_specs(const Pattern& pattern) {
     return {attr.bytes().begin() + sizeof(ibv_flow_attr), attr.bytes().end()};
 }
 
-/// Pattern and actions of one rule; keeps what they point to, also for its copies.
+/// The pattern and actions of a rule; owns what they point to, together with its copies.
 class Rule {
   public:
     rte_flow_attr attr{};
 
     Rule() { attr.ingress = 1; }
 
-    /// An item with the given spec, mask and last; a null mask asks for the default one.
+    /// An item with the given spec, mask and last; a null mask selects the default one.
     template <class Item>
     Rule& item(rte_flow_item_type type, const Item* spec, const Item* mask = nullptr,
                const Item* last = nullptr) {
@@ -69,7 +69,7 @@ class Rule {
         const rte_flow_action_mark conf{id};
         return action(RTE_FLOW_ACTION_TYPE_MARK, &conf);
     }
-    /// An action of another rule, which keeps what it points to.
+    /// An action of another rule, which still owns what it points to.
     Rule& as(const rte_flow_action& action) {
         actions_.insert(actions_.end() - 1, action);
         return *this;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A rule is one piece of memory, of which many are taken together, and nothing else is allocated on
-// the way to it.
+// A rule is one block of memory, allocated many at a time, and creating it allocates nothing else.
 #include "tests/unit/flow/templates.hpp"
 
 namespace rawqp::test {
@@ -13,7 +12,7 @@ struct Where {
 
 class RuleMemoryTest : public TemplateTest, public testing::WithParamInterface<Where> {
   protected:
-    static constexpr uint32_t kFirst = 40, kRules = 60; // between them, no list and no pool grows
+    static constexpr uint32_t kFirst = 40, kRules = 60; // in between, no list and no pool grows
 
     RuleMemoryTest() : TemplateTest(GetParam().engine) {
         configure(kRules);
@@ -25,7 +24,7 @@ class RuleMemoryTest : public TemplateTest, public testing::WithParamInterface<W
         rule.attr.group = GetParam().group;
         return rule;
     }
-    /// Of the last rules of kRules.
+    /// Counts allocations for the rules from kFirst on.
     template <class Make> size_t counted(Make make) {
         std::vector<Rule> rules;
         for (uint32_t n = 0; n < kRules; ++n)
@@ -44,8 +43,8 @@ TEST_P(RuleMemoryTest, NothingIsAllocatedForARuleOfAKnownShape) {
                               actions_of(Rule().queue(1).mark(1), Rule().queue(0).mark(0)), kRules,
                               GetParam().group);
     ASSERT_NE(of, nullptr) << error.message;
-    // Of a table's rules, all that is allocated is the device's own. The device of the tests keeps
-    // lists, which have grown after the first time.
+    // For a table's rules, only the tests' device allocates. Its lists have grown to full size
+    // after the first round.
     size_t by_device = 0;
     for (int round = 0; round < 2; ++round) {
         by_device = counted([&](const Rule& each) { return enqueue(of, each); });

@@ -19,7 +19,7 @@ struct Taken {
 
 class RulePoolTest : public testing::Test {
   protected:
-    /// Pieces of all sizes, whole of each.
+    /// Takes blocks of various sizes and fills them.
     void take(size_t count) {
         for (size_t i = 0; i < count; ++i) {
             const size_t bytes = 16 + 97 * i % 1500;
@@ -29,7 +29,7 @@ class RulePoolTest : public testing::Test {
             std::memset(memory, taken.back().written, bytes);
         }
     }
-    /// All but the first ones.
+    /// Checks and releases all but the first ones.
     void release(size_t left) {
         for (; taken.size() > left; taken.pop_back()) {
             const auto& [memory, bytes, written] = taken.back();
@@ -64,18 +64,18 @@ TEST_F(RulePoolTest, PiecesComeTogetherAndComeAgain) {
             pool.release(memory, kBytes);
     };
     void* const kept = pool.take(kBytes);
-    EXPECT_LE(take_all(), 3u + 2); // and the list of them grows
+    EXPECT_LE(take_all(), 3u + 2); // plus the growth of their list
     release_all();
     EXPECT_EQ(take_all(), 0u);
     release_all();
-    pool.release(kept, kBytes); // the last one: the heap has all of it back
+    pool.release(kept, kBytes); // the last one: all memory returns to the heap
     EXPECT_GE(take_all(), 3u);
     release_all();
 }
 
 #if RAWQP_POISONS
 TEST_F(RulePoolTest, WhoTouchesFreePiecesIsReported) {
-    constexpr size_t kBytes = 40; // of a piece of 48
+    constexpr size_t kBytes = 40; // in a block of 48
     void* const kept = pool.take(kBytes);
     auto* const freed = static_cast<std::byte*>(pool.take(kBytes));
     EXPECT_EQ(__asan_region_is_poisoned(freed, kBytes), nullptr);

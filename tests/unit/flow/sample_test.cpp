@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Action sample: the sampler of the device, the tables that it leads to, and what is refused.
+// Action sample: the device's sampler, the tables that it leads to, and what is refused.
 #include "drivers/net/rawqp/flow_tag.hpp"
 #include "tests/unit/flow/templates.hpp"
 
@@ -42,7 +42,7 @@ class SampleTest : public TemplateTest {
             if (entry->word(kInTable) == of_table) return *entry;
         throw std::logic_error("no such entry");
     }
-    /// To an action; the list of copies' actions lives as long as the test.
+    /// Adds the action; the actions for the copies live as long as the test.
     Rule sampling(Rule rule, Rule copies, uint32_t ratio = 4) {
         kept_.push_back(std::move(copies));
         const rte_flow_action_sample conf{ratio, kept_.back().actions()};
@@ -69,7 +69,7 @@ TEST_F(SampleTest, AnEntryLeadsToTheSamplerAndTheRestStandsBehindIt) {
     ASSERT_NE(create(sampling(tagged, copies)), nullptr) << error.message;
     ASSERT_THAT(made(kSampler), SizeIs(1));
     const DevxObject& sampler = *made(kSampler)[0];
-    EXPECT_EQ(sampler.word(4), 0x20u); // its type
+    EXPECT_EQ(sampler.word(4), 0x20u); // its object type
     EXPECT_EQ(sampler.word(24), 63u << 16 | 1);
     EXPECT_EQ(sampler.word(28), 4u);
     const DevxObject* const copied = numbered(kTable, sampler.word(32));
@@ -85,7 +85,7 @@ TEST_F(SampleTest, AnEntryLeadsToTheSamplerAndTheRestStandsBehindIt) {
     const DevxObject* const to = numbered(kTir, of_copies.word(kListAt) & 0xffffff);
     ASSERT_NE(to, nullptr);
     EXPECT_EQ(of_copies.word(kListAt), kToTir | to->number);
-    EXPECT_EQ(to->word(60), 1u); // the number of the queue's WQ
+    EXPECT_EQ(to->word(60), 1u); // the queue's WQ number
     EXPECT_EQ(of_copies.word(kListAt + 8), made(kCounter)[0]->number);
     const DevxObject& of_all = entry_in(all->number);
     EXPECT_EQ(of_all.word(kTagAt), tag_of_mark(7));
@@ -149,11 +149,11 @@ TEST_F(SampleTest, TheCounterOfCopiesIsAskedForUnlessTheRuleHasOne) {
 
 TEST_F(SampleTest, AFailureLeavesNothing) {
     const Rule rule = sampling(in_group(1).queue(2).mark(7), Rule().queue(1));
-    ASSERT_NE(create(rule), nullptr) << error.message; // the transport domain is made once
+    ASSERT_NE(create(rule), nullptr) << error.message; // creates the transport domain, once
     table.flush(nullptr);
     const size_t before = device.devx_objects.size();
     int failures = 0;
-    for (int nth = 2;; ++nth) { // in place of the first table, a smaller one is made
+    for (int nth = 2;; ++nth) { // if the first table fails, a smaller one is created
         device.fail_call(nth, ENOMEM);
         if (create(rule) != nullptr) break;
         ++failures;

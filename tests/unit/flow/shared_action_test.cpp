@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Indirect actions, and rules that get other actions while they live.
+// Indirect actions, and rules whose actions are updated.
 #include "drivers/net/rawqp/flow_tag.hpp"
 #include "tests/unit/flow/flow_table.hpp"
 
@@ -15,7 +15,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
 
-/// Action rss with its queues.
+/// An rss action with its queues.
 struct RssAction {
     std::vector<uint16_t> queues;
     rte_flow_action_rss conf{};
@@ -67,7 +67,7 @@ class SharedActionTest : public FlowTableTest {
             list.push_back(flow->qp->queues);
         return list;
     }
-    /// From now on there is always a flow of each of these patterns, and never two of one level.
+    /// From now on, each of these patterns always has a flow, and never two at one level.
     void watch() {
         std::set<Bytes> patterns;
         for (const auto& flow : device.flows)
@@ -90,7 +90,7 @@ class SharedActionTest : public FlowTableTest {
         return tag.tag_id;
     }
 
-    /// The specs but for those of actions, which come first and last.
+    /// The specs except those of actions, which come first and last.
     static Bytes match_of(const verbs_test::Flow& flow) {
         Bytes match;
         for (size_t at = sizeof(ibv_flow_attr); at < flow.bytes.size();) {
@@ -134,13 +134,13 @@ TEST_F(SharedActionTest, AnUpdateOfRssMovesAllItsRulesWithoutAGap) {
     EXPECT_THAT(queues(), Each(std::vector<uint16_t>{1, 2}));
 }
 
-/// Where levels are few, rules of other priorities make room for those that take over.
+/// Where levels are few, rules of other priorities make room for the replacements.
 TEST_F(SharedActionTest, AnUpdateOfRssKeepsPrioritiesInOrder) {
     start();
     auto* const rss = share(RssAction({0, 1}).action);
-    std::map<uint32_t, rte_flow*> rules; // by priority, which is their mark, too
+    std::map<uint32_t, rte_flow*> rules; // by priority, which is also their mark
     std::minstd_rand random(1);
-    const auto levels = [&] { // in order of priorities
+    const auto levels = [&] { // in priority order
         std::map<uint32_t, uint16_t> by_tag;
         for (const auto& flow : device.flows)
             by_tag[tag_of(*flow)] = flow->level();
@@ -151,7 +151,7 @@ TEST_F(SharedActionTest, AnUpdateOfRssKeepsPrioritiesInOrder) {
         return list;
     };
     for (int round = 0; round < 200; ++round) {
-        if (rules.size() == 5) { // as many as can have a successor each
+        if (rules.size() == 5) { // the most that can all be replaced
             const auto gone = std::next(rules.begin(), random() % 5);
             ASSERT_EQ(table.destroy(gone->second, &error), 0);
             rules.erase(gone);
@@ -182,7 +182,7 @@ TEST_F(SharedActionTest, AnUpdateOfRssMayChangeItsTypesAndItsKey) {
     next.conf.key = key.data();
     next.conf.key_len = kRssKeyBytes;
     ASSERT_EQ(update(rss, next.action), 0) << error.message;
-    ASSERT_THAT(device.flows, SizeIs(2)); // UDP has a hash of its own
+    ASSERT_THAT(device.flows, SizeIs(2)); // UDP has its own hash
     for (const auto* each : device.rules())
         EXPECT_EQ(each->qp->key, key);
     ASSERT_EQ(update(rss, RssAction({2, 3}).action), 0) << error.message;
@@ -241,7 +241,7 @@ TEST_F(SharedActionTest, WhatIsNotAnUpdateIsRefused) {
     EXPECT_THAT(refused_update(count, inner.action), HasSubstr("an indirect count cannot"));
     EXPECT_THAT(refused_update(nullptr, inner.action), HasSubstr("no such indirect action"));
 
-    // Both would then have a part for UDP at one level.
+    // Both would then have a part for UDP at the same level.
     ASSERT_NE(create(ipv4_from(5).item(RTE_FLOW_ITEM_TYPE_UDP).queue(0)), nullptr);
     ASSERT_NE(create(ipv4_from(5).indirect(rss)), nullptr) << error.message;
     const RssAction udp({2, 3}, RTE_ETH_RSS_NONFRAG_IPV4_UDP);
@@ -252,7 +252,7 @@ TEST_F(SharedActionTest, WhatIsNotAnUpdateIsRefused) {
     EXPECT_EQ(table.unshare(count, &error), 0);
 }
 
-/// What it stands for is not the application's to look for.
+/// The error points to the indirect action, not to the one behind the handle.
 TEST_F(SharedActionTest, RefusalsNameTheRulesOwnAction) {
     start();
     const Rule rule =
@@ -319,7 +319,7 @@ TEST_F(SharedActionTest, ASharedCountIsTheSumOfItsRules) {
     auto* const rss = share(RssAction({0, 1}).action);
     EXPECT_EQ(table.query_shared(rss, &read, &error), -ENOTSUP);
     EXPECT_THAT(error.message, HasSubstr("indirect rss has nothing to query"));
-    // The last of them may count no more, or go, and takes along nothing of what it has counted.
+    // The last rule may stop counting or be destroyed, but its counts are kept.
     ASSERT_EQ(table.destroy(two, &error), 0);
     device.counters[0]->packets = 9;
     ASSERT_EQ(table.update_actions(one, Rule().queue(1).actions(), &error), 0) << error.message;
@@ -350,7 +350,7 @@ TEST_F(SharedActionTest, ARuleGetsOtherActionsWithoutAGap) {
     rte_flow_action count{};
     count.type = RTE_FLOW_ACTION_TYPE_COUNT;
     ASSERT_EQ(table.query(flow, &count, &read, &error), 0) << error.message;
-    EXPECT_EQ(read.hits, 5u); // goes on
+    EXPECT_EQ(read.hits, 5u); // it keeps counting
 
     auto* const rss = share(RssAction({0, 1}).action);
     ASSERT_EQ(table.update_actions(flow, Rule().indirect(rss).actions(), &error), 0)
@@ -399,7 +399,7 @@ TEST_F(SharedActionTest, WithoutALevelToSpareNoRuleTakesOver) {
     EXPECT_THAT(error.message, HasSubstr("all 10 steering priorities"));
 }
 
-/// What takes over stands in no list of rules before all of it does.
+/// No replacement is in a list of rules before all of them are installed.
 TEST_F(SharedActionTest, RulesThatTakeOverMakeRoomForEachOther) {
     start();
     auto* const rss = share(RssAction({0, 1}).action);
@@ -413,7 +413,7 @@ TEST_F(SharedActionTest, RulesThatTakeOverMakeRoomForEachOther) {
     std::map<uint16_t, uint32_t> sources;
     for (const auto& flow : device.flows) {
         const Bytes match = match_of(*flow);
-        ibv_flow_spec_ipv4_ext ip{}; // the last of two
+        ibv_flow_spec_ipv4_ext ip{}; // the last spec of two
         std::memcpy(&ip, &match[match.size() - sizeof ip], sizeof ip);
         EXPECT_TRUE(sources.emplace(flow->level(), rte_be_to_cpu_32(ip.val.src_ip)).second);
     }
@@ -435,7 +435,7 @@ TEST_F(SharedActionTest, ThePriorityThatNeedsItGetsTheLevelThatAnUpdateTook) {
     rte_flow* const updated = create(ipv4_from(2).queue(0));
     ASSERT_NE(updated, nullptr) << error.message;
     ASSERT_EQ(table.update_actions(updated, Rule().queue(1).actions(), &error), 0);
-    EXPECT_NE(create(rule_of(9)), nullptr) << error.message; // rules of priority 0 share one again
+    EXPECT_NE(create(rule_of(9)), nullptr) << error.message; // priority 0 shares a level again
     EXPECT_LT(table.update_actions(updated, Rule().queue(2).actions(), &error), 0);
     table.stop();
     start();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Groups by software steering: when they are, what the device is asked for then, and in which order
-// things go.
+// Groups in software steering: when they use it, what the device is then asked for, and in which
+// order.
 #include "drivers/net/rawqp/flow_tag.hpp"
 #include "tests/unit/flow/templates.hpp"
 #include "tests/unit/verbs/fake_dr.hpp"
@@ -67,11 +67,11 @@ class SoftwareTest : public testing::Test {
     static Rule tagged(uint32_t group) {
         return of(group, Rule().item(RTE_FLOW_ITEM_TYPE_ETH).item(RTE_FLOW_ITEM_TYPE_VLAN));
     }
-    /// What commands alone have words for.
+    /// A rule that only commands can express.
     static Rule tag_off(uint32_t group) {
         return tagged(group).action(RTE_FLOW_ACTION_TYPE_OF_POP_VLAN).queue(1);
     }
-    /// Of UDP over IPv4, with these actions and masks.
+    /// A table for UDP over IPv4, with these actions and masks.
     rte_flow_template_table* create_table(const Rule& actions, const Rule& masks,
                                           uint32_t group = 1) {
         rte_flow_pattern_template_attr of_pattern{};
@@ -120,13 +120,13 @@ TEST_F(SoftwareTest, ATableTakesItsGroupsAndTheJumpsThere) {
     const size_t commands = device.calls();
     ASSERT_NE(enqueue(to, flow(1, 2).queue(3).mark(5)), nullptr) << error.message;
     ASSERT_NE(enqueue(to, flow(1, 3).queue(3).mark(6)), nullptr) << error.message;
-    EXPECT_LE(device.calls() - commands, 3u); // of a TIR
+    EXPECT_LE(device.calls() - commands, 3u); // for a TIR
     ASSERT_THAT(rules_of(1), SizeIs(3));
     const DrRule& rule = *rules_of(1)[1];
     EXPECT_EQ(rule.does(Kind::tag)->tag, tag_of_mark(5));
     EXPECT_NE(rule.does(Kind::tir), nullptr);
     EXPECT_EQ(rule.matcher, rules_of(1)[2]->matcher);
-    // The version says that it is IPv4, and no EtherType.
+    // IPv4 is matched by its version, not by EtherType.
     constexpr size_t kEtherType = 6, kVersion = 18;
     EXPECT_EQ(rule.matcher->mask[kVersion] & 0x1e, 4 << 1);
     EXPECT_EQ(rule.value[kVersion] & 0x1e, 4 << 1);
@@ -192,14 +192,14 @@ TEST_F(SoftwareTest, OtherActionsMakeThemCommands) {
     auto* const rule = create(tagged(1).queue(2));
     ASSERT_NE(rule, nullptr) << error.message;
     EXPECT_EQ(table->update_actions(rule, tagged(1).queue(3).actions(), &error), 0);
-    EXPECT_THAT(dr->rules, SizeIs(3)); // for each kind of tag one
+    EXPECT_THAT(dr->rules, SizeIs(3)); // one for each kind of tag
     EXPECT_FALSE(dr->unsettled);
     EXPECT_EQ(table->update_actions(rule, tag_off(1).actions(), &error), 0) << error.message;
     EXPECT_THAT(dr->rules, IsEmpty());
     EXPECT_THAT(device.flows, SizeIs(1));
 }
 
-/// None has gone over, and all stand as before.
+/// If one fails, none is moved, and all are as before.
 TEST_F(SoftwareTest, AllRulesGoOverOrNone) {
     for (const uint16_t port : {1, 2, 3})
         ASSERT_NE(create(of(1, udp_to(port, 1))), nullptr) << error.message;
@@ -228,7 +228,7 @@ TEST_F(SoftwareTest, TheDeviceHasARuleWhenCreateReturnsOrItsResultIsPulled) {
     EXPECT_FALSE(dr->unsettled);
     EXPECT_EQ(table->destroy(usual, &error), 0);
     EXPECT_FALSE(dr->unsettled);
-    // With the last rule that leads to a TIR this one goes, and waits for the device anyway.
+    // The last rule that leads to a TIR also destroys it, which waits for the device anyway.
     const Rule dropping = of(1, Rule()
                                     .item(RTE_FLOW_ITEM_TYPE_ETH)
                                     .item(RTE_FLOW_ITEM_TYPE_IPV4)
@@ -251,10 +251,10 @@ TEST_F(SoftwareTest, TheDeviceHasARuleWhenCreateReturnsOrItsResultIsPulled) {
     EXPECT_EQ(pull(), -EIO);
     EXPECT_THAT(error.message, HasSubstr("the device does not get its rules"));
     dr->sync_error = 0;
-    EXPECT_EQ(pull(), 2); // of which nothing was told
+    EXPECT_EQ(pull(), 2); // the two that were not reported
 }
 
-/// What the device does not tell is told later: the handle is gone, whatever it says.
+/// The device may confirm it later: the handle is gone in any case.
 TEST_F(SoftwareTest, ARuleIsDestroyedWhereTheDeviceDoesNotAnswer) {
     ASSERT_NE(marking_table(), nullptr) << error.message;
     auto* const rule = create(of(1, udp_to(7, 2)));
@@ -271,7 +271,7 @@ TEST_F(SoftwareTest, ARuleIsDestroyedWhereTheDeviceDoesNotAnswer) {
     EXPECT_EQ(table->destroy(other, &error), 0);
 }
 
-/// Nor does an update fail that is done.
+/// Likewise, an update that was carried out does not fail.
 TEST_F(SoftwareTest, ActionsAreUpdatedWhereTheDeviceDoesNotAnswer) {
     ASSERT_NE(marking_table(), nullptr) << error.message;
     rte_flow_indir_action_conf directions{};
@@ -294,13 +294,13 @@ TEST_F(SoftwareTest, ActionsAreUpdatedWhereTheDeviceDoesNotAnswer) {
     EXPECT_EQ(table->update_shared(rss, Rule().rss({2, 3}).actions(), &error), 0) << error.message;
     leads_to(rule, "queue 3");
     leads_to(sharing, "queues 2 3");
-    device.violations.clear(); // nothing can be waited for where nothing is told
+    device.violations.clear(); // without an answer, waiting is impossible
     dr->sync_error = 0;
     EXPECT_EQ(table->flush(&error), 0);
     EXPECT_EQ(table->unshare(rss, &error), 0);
 }
 
-/// A start of which the device does not tell is none: rules are asked for by the next one.
+/// A start that the device does not confirm has no effect: the next one creates the rules.
 TEST_F(SoftwareTest, AStartThatDoesNotSettleLeavesThePortStopped) {
     ASSERT_NE(marking_table(), nullptr) << error.message;
     ASSERT_NE(create(of(1, udp_to(7, 2))), nullptr) << error.message;
@@ -308,7 +308,7 @@ TEST_F(SoftwareTest, AStartThatDoesNotSettleLeavesThePortStopped) {
     dr->sync_error = EIO;
     EXPECT_FALSE(table->start());
     EXPECT_THAT(dr->rules, IsEmpty());
-    device.violations.clear(); // nothing can be waited for where nothing is told
+    device.violations.clear(); // without an answer, waiting is impossible
     dr->sync_error = 0;
     ASSERT_NE(create(of(1, udp_to(8, 2))), nullptr) << error.message;
     EXPECT_THAT(dr->rules, IsEmpty()) << "the port is stopped";
@@ -316,7 +316,7 @@ TEST_F(SoftwareTest, AStartThatDoesNotSettleLeavesThePortStopped) {
     EXPECT_THAT(rules_of(1), SizeIs(2));
 }
 
-/// The fake looks whether counters and TIRs outlive what the device still does with them.
+/// The fake checks that counters and TIRs outlive the device's use of them.
 TEST_F(SoftwareTest, WhatARuleRefersToGoesAfterIt) {
     const Rule counting = Rule().queue(1).action(RTE_FLOW_ACTION_TYPE_COUNT);
     auto* const to = create_table(counting, Rule().queue(0).action(RTE_FLOW_ACTION_TYPE_COUNT));
@@ -327,7 +327,7 @@ TEST_F(SoftwareTest, WhatARuleRefersToGoesAfterIt) {
         ASSERT_NE(made, nullptr) << error.message;
         EXPECT_EQ(table->async_destroy(0, made, nullptr, &error), 0);
     }
-    ASSERT_NE(create(of(1, udp_to(8, 2))), nullptr) << error.message; // has the same TIR
+    ASSERT_NE(create(of(1, udp_to(8, 2))), nullptr) << error.message; // uses the same TIR
     auto* const usual = create(of(1, udp_to(7, 2).action(RTE_FLOW_ACTION_TYPE_COUNT)));
     ASSERT_NE(usual, nullptr) << error.message;
     EXPECT_EQ(table->destroy(usual, &error), 0);
@@ -335,7 +335,7 @@ TEST_F(SoftwareTest, WhatARuleRefersToGoesAfterIt) {
     EXPECT_THAT(dr->leaving, IsEmpty());
 }
 
-/// Nothing was written then for which the counter would have to wait.
+/// Nothing was written that the counter would have to wait for.
 TEST_F(SoftwareTest, ARuleThatIsNotMadeLetsGoOfItsSharedCount) {
     ASSERT_NE(marking_table(), nullptr) << error.message;
     rte_flow_indir_action_conf directions{};
@@ -355,7 +355,7 @@ TEST_F(SoftwareTest, ARuleThatIsNotMadeLetsGoOfItsSharedCount) {
     EXPECT_GT(failures, 2);
 }
 
-/// As nothing has moved, nothing has to go back, which would want a level as well.
+/// Nothing has moved, so nothing has to move back, which would need a level as well.
 TEST_F(SoftwareTest, WithoutALevelToSpareJumpsStayWhereTheyAre) {
     ASSERT_NE(create(jump(1)), nullptr) << error.message;
     Rule other = udp_to(7, 2);
@@ -370,8 +370,8 @@ TEST_F(SoftwareTest, WithoutALevelToSpareJumpsStayWhereTheyAre) {
     EXPECT_THAT(device.flows, SizeIs(flows));
 }
 
-/// What takes groups by commands is refused where a rule that stands cannot follow, be it that no
-/// level is left or that there are no words: by validate as well.
+/// A rule that switches groups to commands is refused, by validate as well, if an existing rule
+/// cannot follow: because no level is left, or because commands cannot express it.
 TEST_F(SoftwareTest, ValidateKnowsWhatCannotGoBack) {
     ASSERT_NE(marking_table(), nullptr) << error.message;
     const auto refused = [&](const char* why) {
@@ -398,7 +398,7 @@ TEST_F(SoftwareTest, ValidateKnowsWhatCannotGoBack) {
     refused("cannot be made anew for that: all 10 steering priorities");
 }
 
-/// Beside what the device of the tests allocates for a rule and a tag.
+/// Apart from what the tests' device allocates for a rule and a tag.
 TEST_F(SoftwareTest, NothingIsAllocatedForARule) {
     constexpr uint16_t kRules = 20;
     auto* const to = marking_table();
@@ -462,7 +462,7 @@ TEST_F(SoftwareTest, WhatAJumpSaysAndChangesIsDoneInGroup0) {
     ASSERT_THAT(rules_of(0), SizeIs(1));
     const DrRule& way = *rules_of(0)[0];
     EXPECT_EQ(way.does(Kind::tag)->tag, tag_of_mark(5));
-    ASSERT_NE(way.does(Kind::rewrite), nullptr); // its note
+    ASSERT_NE(way.does(Kind::rewrite), nullptr); // copies the mark to its register
     EXPECT_TRUE(way.does(Kind::rewrite)->root);
     ASSERT_NE(create(of(1, led(Rule().item(RTE_FLOW_ITEM_TYPE_ETH).mark(6), 2))), nullptr)
         << error.message;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What rules from templates do: actions of the template, of each rule, and counters of their own,
-// by either engine, without an allocation for a rule.
+// Actions of rules from templates: fixed or given per rule, with a counter for each rule, on either
+// engine, without an allocation per rule.
 #include "drivers/net/rawqp/ethdev/flow/age.hpp"
 #include "drivers/net/rawqp/flow_tag.hpp"
 #include "tests/unit/flow/templates.hpp"
@@ -15,13 +15,13 @@ using verbs_test::DevxObject;
 
 constexpr uint16_t kEntry = 0x936, kCounter = 0x939, kModify = 0x940, kTable = 0x930;
 
-/// On the engine that has words for all actions.
+/// On the engine that can express all actions.
 class TemplateActionsTest : public TemplateTest {
   protected:
     TemplateActionsTest() : TemplateTest(FlowEngine::mlx5) {
         configure(1024);
         start();
-        device.flows.reserve(8192); // what is allocated from here on is for single objects
+        device.flows.reserve(8192); // later allocations are for single objects
         device.devx_objects.reserve(8192);
     }
     std::vector<const DevxObject*> made(uint16_t opcode) const {
@@ -30,7 +30,7 @@ class TemplateActionsTest : public TemplateTest {
             if (object->opcode() == opcode) found.push_back(object.get());
         return found;
     }
-    /// A table of rules that all do the same.
+    /// A table whose rules all have the same actions.
     rte_flow_template_table* fixed(const Rule& actions, uint32_t group = 0, uint32_t rules = 4) {
         return table_of(pattern_of(flow(0, 0)), actions_of(actions, actions), rules, group);
     }
@@ -38,7 +38,7 @@ class TemplateActionsTest : public TemplateTest {
         const rte_flow_action_jump conf{group};
         return Rule().action(RTE_FLOW_ACTION_TYPE_JUMP, &conf);
     }
-    /// A new tag of this VLAN.
+    /// Pushes a tag with this VLAN ID.
     static Rule& push_vlan(Rule& rule, uint16_t id) {
         const rte_flow_action_of_push_vlan type{RTE_BE16(RTE_ETHER_TYPE_VLAN)};
         const rte_flow_action_of_set_vlan_vid vid{rte_cpu_to_be_16(id)};
@@ -67,7 +67,7 @@ class TemplateActionsTest : public TemplateTest {
     void no_allocation(rte_flow_template_table* of, const Rule& actions, size_t device_allocates);
 };
 
-/// What a rule of the device does, with nothing of its values.
+/// The actions of a device rule, without their values.
 std::vector<int> doings(const verbs_test::Flow& flow) {
     std::vector<int> types;
     for (const mlx5dv_flow_action_attr& action : flow.actions)
@@ -106,7 +106,7 @@ TEST_F(TemplateActionsTest, OfTheTemplateAreThoseOfCreate) {
     EXPECT_THAT(made(kCounter), IsEmpty());
 }
 
-/// rte_flow_conv copies neither the header of a raw_encap nor a value that is pointed to.
+/// rte_flow_conv copies neither the header of a raw_encap nor a value behind a pointer.
 TEST_F(TemplateActionsTest, WhatActionsPointToIsTheTemplatesOwn) {
     std::vector<uint8_t> header(14, 3), mac = {2, 0, 0, 0, 0, 9};
     rte_flow_action_raw_encap put{header.data(), nullptr, header.size()};
@@ -143,7 +143,7 @@ TEST_F(TemplateActionsTest, ARulePutsTagsOn) {
         ASSERT_NE(of, nullptr) << error.message;
         ASSERT_NE(enqueue(of, flow(1, 1).queue(1)), nullptr) << error.message;
         EXPECT_EQ(made(kEntry)[group]->word(64), 0x81000005u);
-        EXPECT_THAT(device.flows, SizeIs(1)); // group 0's, which leads there
+        EXPECT_THAT(device.flows, SizeIs(1)); // in group 0, leading there
     }
 }
 
@@ -164,7 +164,7 @@ TEST_F(TemplateActionsTest, ATagHasWhatWasSetLast) {
 TEST_F(TemplateActionsTest, EachRuleJumpsToItsGroup) {
     auto* const of = table_of(pattern_of(flow(0, 0)), actions_of(jump(9), jump(0)), 4, 1);
     ASSERT_NE(of, nullptr) << error.message;
-    EXPECT_THAT(made(kTable), IsEmpty()); // the trial's is gone
+    EXPECT_THAT(made(kTable), IsEmpty()); // that of the trial rule is gone
     const auto to = [&](uint16_t port, uint32_t group) {
         return table.async_create(0, of, flow(1, port).pattern(), 0, jump(group).actions(), 0,
                                   nullptr, &error);
@@ -190,7 +190,7 @@ TEST_F(TemplateActionsTest, EachRuleCountsForItself) {
     EXPECT_NE(device.flows[0]->actions.back().obj, device.flows[1]->actions.back().obj);
     device.devx_answer = hex("0000000000000000 0000000000000004 0000000000000190");
     EXPECT_EQ(hits(first), 4u);
-    // The next rule of the place begins at zero, and goes on when it is changed.
+    // The next rule in this slot starts at zero, and continues counting when it is updated.
     EXPECT_EQ(table.async_destroy(0, first, nullptr, &error), 0);
     rte_flow* const next = enqueue(of, flow(1, 3));
     EXPECT_EQ(next, first);
@@ -225,7 +225,7 @@ TEST_F(TemplateActionsTest, CountersThatTheDeviceDoesNotMakeAreNamed) {
 
 TEST_F(TemplateActionsTest, RulesGiveTheCountThatTheyShare) {
     auto *const one = share_count(), *const two = share_count();
-    // The mask says what is behind the handles that rules give.
+    // The mask gives the type of the handles that rules provide.
     auto* const of = table_of(pattern_of(flow(0, 0)),
                               actions_of(Rule().queue(1).indirect(nullptr),
                                          Rule().queue(0xffff).action(RTE_FLOW_ACTION_TYPE_COUNT)),
@@ -240,7 +240,7 @@ TEST_F(TemplateActionsTest, RulesGiveTheCountThatTheyShare) {
     auto* const stranger = reinterpret_cast<rte_flow_action_handle*>(this);
     EXPECT_EQ(enqueue(of, flow(1, 3).queue(1).indirect(stranger)), nullptr);
     EXPECT_THAT(error.message, HasSubstr("no such action on this port"));
-    // A handle of the template's is that of all rules, whichever type the mask has.
+    // A handle in the template applies to all rules, whatever type the mask has.
     const rte_flow_action_count set{1};
     for (const Rule& mask : {Rule().queue(1).indirect(two),
                              Rule().queue(1).action(RTE_FLOW_ACTION_TYPE_COUNT, &set)}) {
@@ -285,7 +285,7 @@ TEST_F(TemplateActionsTest, RulesGiveTheAgeThatTheyShare) {
         EXPECT_NE(device.flows[0]->actions.back().obj, device.flows[2]->actions.back().obj);
         device.devx_answer = hex("0000000000000000 0000000000000004 0000000000000190");
         const auto soon = FlowAge::Clock::now() + std::chrono::seconds(9);
-        EXPECT_FALSE(table.look_at_ages(soon)); // they are hit
+        EXPECT_FALSE(table.look_at_ages(soon)); // they have been hit
         EXPECT_FALSE(table.look_at_ages(soon + std::chrono::seconds(9)));
         if (counts) {
             EXPECT_EQ(hits(other), 4u);
@@ -306,7 +306,7 @@ TEST_F(TemplateActionsTest, RulesGiveTheAgeThatTheyShare) {
     EXPECT_THAT(error.message, HasSubstr("a rule has one counter"));
 }
 
-/// The engine of a table's rules was found without their values.
+/// The engine of a table's rules was chosen without their values.
 TEST_F(TemplateActionsTest, AValueThatNobodyCanAskForIsRefused) {
     const auto to = [](uint8_t first) {
         auto eth = zeroed<rte_flow_item_eth>(), mask = eth;
@@ -348,7 +348,7 @@ TEST_F(TemplateActionsTest, WhatCannotDifferFromRuleToRuleIsSaid) {
                 HasSubstr("action modify_field: only"));
 }
 
-/// `device_allocates`: what the device of the tests does for a rule by itself.
+/// `device_allocates`: how often the tests' device allocates for each rule.
 void TemplateActionsTest::no_allocation(rte_flow_template_table* of, const Rule& actions,
                                         size_t device_allocates) {
     constexpr uint32_t kRules = 1000;
@@ -361,7 +361,7 @@ void TemplateActionsTest::no_allocation(rte_flow_template_table* of, const Rule&
         for (uint32_t n = 0; n < kRules; ++n)
             made[n] = table.async_create(0, of, rules[n].pattern(), 0, actions.actions(), 0,
                                          nullptr, &error);
-        // Ranges of a group's table come at the first rule of a mask, and double.
+        // Ranges of a group's table are created at the first rule of a mask, and double.
         constexpr size_t kSome = kRules / 10;
         EXPECT_LT(allocations() - before, kRules * device_allocates + kSome);
         EXPECT_NE(made.back(), nullptr) << error.message;
@@ -383,7 +383,7 @@ TEST_F(TemplateActionsTest, NothingIsAllocatedForAFlow) {
                              .queue(1);
     auto* const of = fixed(actions, 0, 1000);
     ASSERT_NE(of, nullptr) << error.message;
-    // The matcher, the rewriting and the hash QP are those of this one.
+    // Creates the matcher, the rewriting and the hash QP.
     ASSERT_NE(create(udp_to(7, 1)), nullptr);
     ASSERT_NE(enqueue(of, flow(0xffff, 0xffff)), nullptr) << error.message;
     const auto& flow = *device.flows.back();
@@ -414,7 +414,7 @@ TEST_F(TemplateActionsTest, NothingIsAllocatedForAnEntry) {
         .rss({0, 1}, RTE_ETH_RSS_NONFRAG_IPV4_UDP);
     auto* const of = fixed(actions, 1, 1000);
     ASSERT_NE(of, nullptr) << error.message;
-    rte_flow* const kept = create([] { // so do table, rewriting and TIR
+    rte_flow* const kept = create([] { // keeps the table, the rewriting and the TIR
         Rule rule = flow(0xffff, 0xffff);
         const std::array<uint8_t, 6> address = {2, 0, 0, 0, 0, 9};
         rule.attr.group = 1;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Ages and spreads that each rule of a table has for itself, as far as the masks leave them open.
+// Ages and RSS that the rules of a table give themselves, as far as the masks leave them open.
 #include "drivers/net/rawqp/ethdev/flow/age.hpp"
 #include "tests/unit/flow/templates.hpp"
 
@@ -31,7 +31,7 @@ class TemplateOwnTest : public TemplateTest {
         EXPECT_NE(of, nullptr) << error.message;
         return of;
     }
-    /// By rte_flow_create, where its place is free.
+    /// The same rule from rte_flow_create, while its place is free.
     std::string usual(const Rule& rule) {
         rte_flow* const made = create(rule);
         EXPECT_NE(made, nullptr) << error.message;
@@ -49,14 +49,14 @@ TEST_F(TemplateOwnTest, AnAgeByTheMask) {
         int timeout;
         void* context;
     } kCases[] = {
-        {age({}, 0, nullptr), 20, &contexts[1]}, // all of it is each rule's
+        {age({}, 0, nullptr), 20, &contexts[1]}, // each rule gives all of it
         {age({}, 0xffffff, nullptr), 10, &contexts[1]},
         {age({}, 0, contexts), 20, &contexts[0]},
         {age({}, 0xffffff, contexts), 10, &contexts[0]},
     };
     for (const auto& [mask, timeout, context] : kCases) {
         auto* const of = table_with(actions, mask, 2);
-        for (int round = 0; round < 3; ++round) { // of a slot that others had begins anew
+        for (int round = 0; round < 3; ++round) { // in a reused slot, the age starts anew
             const auto begun = FlowAge::Clock::now();
             rte_flow* const rule = enqueue(of, age(flow(1, 1), 20, &contexts[1]));
             ASSERT_NE(rule, nullptr) << error.message;
@@ -81,7 +81,7 @@ TEST_F(TemplateOwnTest, AnAgeThatIsLeftOpenIsGiven) {
     EXPECT_EQ(enqueue(of, age(flow(1, 1), 0, nullptr)), nullptr);
     EXPECT_THAT(error.message, HasSubstr("timeout 0: the shortest is a second"));
     EXPECT_FALSE(table.has_ages());
-    // The second one of a match is refused, and does not age.
+    // A second rule with the same match is refused, and does not age.
     ASSERT_NE(enqueue(of, age(flow(1, 1), 100, nullptr)), nullptr) << error.message;
     EXPECT_EQ(enqueue(of, age(flow(1, 1), 1, nullptr)), nullptr);
     EXPECT_FALSE(table.look_at_ages(FlowAge::Clock::now() + seconds(50)));
@@ -117,7 +117,7 @@ TEST_F(TemplateOwnTest, AnRssThatIsEachRules) {
     EXPECT_THAT(error.message, HasSubstr("in place of the template's rss with a configuration"));
 }
 
-/// A pattern of several classes has a rule of the device for each, whatever types rules give.
+/// A pattern of several classes has a device rule for each, whatever types a rule gives.
 TEST_F(TemplateOwnTest, ClassesOfAnRssThatIsEachRules) {
     auto ipv4 = zeroed<rte_flow_item_ipv4>(), mask = ipv4;
     mask.hdr.dst_addr = 0xffffffff;
@@ -151,7 +151,7 @@ TEST_F(TemplateOwnTest, QueuesAloneAreEachRules) {
     EXPECT_EQ(dump(rule), text) << "by the types of the template";
 }
 
-/// What the mask has is the template's whatever rules say, and what it lacks is not looked at.
+/// What the mask sets comes from the template whatever rules give; the rest of it is ignored.
 TEST_F(TemplateOwnTest, AnRssByTheMask) {
     const uint16_t queues[] = {0, 1};
     const uint8_t short_key[4]{};
@@ -193,8 +193,8 @@ TEST_F(TemplateOwnTest, AnIndirectRssOfEachRule) {
     EXPECT_EQ(table.unshare(two, &error), 0);
 }
 
-/// Rules that are made after an update of the action that their template names go where it leads
-/// now, as do those that were there.
+/// After an update of the indirect action in their template, new rules follow it, as do existing
+/// ones.
 TEST_F(TemplateOwnTest, AnIndirectRssOfTheTemplate) {
     rte_flow_indir_action_conf directions{};
     directions.ingress = 1;
@@ -213,7 +213,7 @@ TEST_F(TemplateOwnTest, AnIndirectRssOfTheTemplate) {
     EXPECT_THAT(dump(after), HasSubstr(", count"));
     EXPECT_EQ(device.devx_objects.size(), objects) << "by the counter that the table made for it";
 
-    for (int call = 1, result = -1; result != 0; ++call) { // what fails changes nothing
+    for (int call = 1, result = -1; result != 0; ++call) { // a failure changes nothing
         device.fail_call(call, ENOMEM);
         result = table.update_shared(rss, Rule().rss({1, 0, 3}).actions(), &error);
         device.fail_call(0, 0);
@@ -228,7 +228,7 @@ TEST_F(TemplateOwnTest, AnIndirectRssOfTheTemplate) {
 
     const Rule none = Rule().rss({0, 1}, RTE_ETH_RSS_IPV6);
     EXPECT_EQ(table.update_shared(rss, none.actions(), &error), -EINVAL);
-    table.flush(&error); // no rule is asked, the table is
+    table.flush(&error); // there are no rules to check, but the table is checked
     EXPECT_EQ(table.update_shared(rss, none.actions(), &error), -EINVAL);
     EXPECT_EQ(error.cause, none.actions());
     rte_flow* const last = enqueue(of, flow(1, 4).indirect(rss));
@@ -240,7 +240,7 @@ TEST_F(TemplateOwnTest, AnIndirectRssOfTheTemplate) {
     EXPECT_EQ(table.unshare(rss, &error), 0);
 }
 
-/// More classes are more rules of the device, for which the table has no room.
+/// More classes would need more device rules, for which the table has no room.
 TEST_F(TemplateOwnTest, AnIndirectRssOfTheTemplateKeepsItsClasses) {
     rte_flow_indir_action_conf directions{};
     directions.ingress = 1;
@@ -288,7 +288,7 @@ TEST_F(TemplateOwnTest, NothingIsAllocatedForThem) {
             ;
         return made;
     };
-    for (int round = 0; round < 2; ++round) { // after the first one, the device has all there is
+    for (int round = 0; round < 2; ++round) { // the first one creates all device objects
         const size_t usual = allocate(bare, other), own = allocate(of, actions);
         if (round == 0) continue;
         EXPECT_LE(own, usual + kRules / 10u);

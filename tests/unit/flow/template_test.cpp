@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Rules from templates: the same rules as create makes, without an allocation for one.
+// Rules from templates: the same rules as from create, without an allocation per rule.
 #include "drivers/net/rawqp/flow_tag.hpp"
 #include "tests/unit/flow/templates.hpp"
 
@@ -86,12 +86,12 @@ TEST_F(TemplateTest, NothingIsAllocatedForARule) {
     std::vector<Rule> rules;
     for (uint32_t n = 0; n < kRules; ++n)
         rules.push_back(flow(n >> 8 << 16, static_cast<uint16_t>(n & 0xff)).queue(n % 4).mark(n));
-    // A rule for each queue, whose hash QPs these are.
+    // One rule per queue, to create the hash QPs.
     for (uint32_t n = 0; n < 4; ++n)
         ASSERT_NE(enqueue(of, rules[n]), nullptr) << error.message;
     device.flows.reserve(2 * kRules);
 
-    // What the device of the tests allocates for a flow by itself.
+    // What the tests' device itself allocates for a flow.
     Bytes bytes = device.flows[0]->bytes;
     size_t before = allocations();
     ibv_flow* const bare = ibv_create_flow(device.flows[0]->qp->plain(),
@@ -198,7 +198,7 @@ TEST_F(TemplateTest, StopAndStartKeepTheRules) {
     EXPECT_EQ(device.flows[0]->qp->queues, std::vector<uint16_t>{3});
 }
 
-/// By verbs, which reads no counter of a stopped port: what is known of it is not the next rule's.
+/// With verbs, which reads no counters of a stopped port: known counts are not the next rule's.
 TEST_F(TemplateTest, OfAStoppedPortARuleThatFollowsHasCountedNothing) {
     device.offers_counters = true;
     configure(64);
@@ -293,8 +293,7 @@ TEST_F(TemplateTest, SharedRssOfATableIsUpdated) {
     EXPECT_EQ(table.destroy(of, &error), 0);
 }
 
-/// What lies behind the end of a rule's list is none of it. What the template fixes may be left
-/// out.
+/// What follows the end of a rule's list is not part of it. What the template fixes may be omitted.
 TEST_F(TemplateTest, AListIsNotReadPastItsEnd) {
     configure(8);
     start();
@@ -309,7 +308,7 @@ TEST_F(TemplateTest, AListIsNotReadPastItsEnd) {
                                   &error);
     };
     auto ended = items;
-    ended[1].type = RTE_FLOW_ITEM_TYPE_END; // before all that has values
+    ended[1].type = RTE_FLOW_ITEM_TYPE_END; // before all items with values
     EXPECT_EQ(make(ended, actions), nullptr);
     EXPECT_EQ(rte_errno, EINVAL);
     EXPECT_EQ(error.type, RTE_FLOW_ERROR_TYPE_ITEM);
@@ -362,7 +361,7 @@ TEST_F(TemplateTest, Refusals) {
     relaxed.relaxed_matching = 1;
     EXPECT_EQ(table.create_pattern_template(relaxed, flow(0, 0).pattern(), &error), nullptr);
     EXPECT_THAT(error.message, HasSubstr("relaxed"));
-    // A template is for the directions that it names.
+    // A template applies only to the directions that it names.
     rte_flow_pattern_template_attr of_sent{};
     of_sent.egress = 1;
     auto* const sent = table.create_pattern_template(of_sent, flow(0, 0).pattern(), &error);
@@ -382,7 +381,7 @@ TEST_F(TemplateTest, Refusals) {
     EXPECT_THAT(refused_actions(Rule().queue(0), Rule().mark(0)), HasSubstr("not those of the"));
     const Rule rss = Rule().rss({0, 1});
     EXPECT_THAT(refused_actions(rss, Rule().queue(0)), HasSubstr("at that of rss"));
-    // What translation refuses, tables do.
+    // Tables refuse what translation refuses.
     auto* const pattern = pattern_of(flow(0, 0));
     EXPECT_EQ(table_of(pattern, actions_of(Rule().mark(1), Rule().mark(1)), 1), nullptr);
     EXPECT_THAT(error.message, HasSubstr("no fate action"));
@@ -414,7 +413,7 @@ TEST_F(TemplateTest, Refusals) {
     EXPECT_THAT(device.flows, IsEmpty());
 
     rte_flow_port_attr port{};
-    port.nb_counters = 1; // they come with tables
+    port.nb_counters = 1; // created with tables
     EXPECT_EQ(table.configure(port, {}, &error), 0);
     port.nb_meters = 1;
     EXPECT_EQ(table.configure(port, {}, &error), -ENOTSUP);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Templates, tables of them and rules of these.
+// Templates, template tables and their rules.
 #pragma once
 
 #include "tests/unit/flow/allocations.hpp"
@@ -10,7 +10,7 @@
 
 namespace rawqp::test {
 
-/// UDP over IPv4 by source address and destination port.
+/// Matches UDP over IPv4 by source address and destination port.
 inline Rule flow(uint32_t source, uint16_t port) {
     auto ipv4 = zeroed<rte_flow_item_ipv4>(), ipv4_mask = ipv4;
     ipv4.hdr.src_addr = rte_cpu_to_be_32(source);
@@ -30,7 +30,7 @@ class TemplateTest : public FlowTableTest {
     using FlowTableTest::FlowTableTest;
     ~TemplateTest() override { table.flush(nullptr); }
 
-    /// One line for each rule of the device.
+    /// One line per device rule.
     std::string dump(const rte_flow* rule) {
         char* text = nullptr;
         size_t size = 0;
@@ -57,7 +57,7 @@ class TemplateTest : public FlowTableTest {
         attributes.ingress = 1;
         return table.create_actions_template(attributes, rule.actions(), masks.actions(), &error);
     }
-    /// Of these templates, with so many rules.
+    /// A table of these templates for that many rules.
     rte_flow_template_table* table_of(rte_flow_pattern_template* pattern,
                                       rte_flow_actions_template* actions, uint32_t rules,
                                       uint32_t group = 0) {
@@ -67,7 +67,7 @@ class TemplateTest : public FlowTableTest {
         attributes.nb_flows = rules;
         return table.create_template_table(attributes, {&pattern, 1}, {&actions, 1}, &error);
     }
-    /// Queue and mark are each rule's own.
+    /// A table whose rules each give queue and mark.
     rte_flow_template_table* marking_table(uint32_t rules) {
         return table_of(pattern_of(flow(0, 0)),
                         actions_of(Rule().queue(1).mark(1), Rule().queue(0).mark(0)), rules);

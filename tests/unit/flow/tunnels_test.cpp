@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Which tunnels rules bring to a queue, and whether they have one name.
+// Which tunnel types rules bring to a queue, and whether there is only one.
 #include "drivers/net/rawqp/ethdev/steering/tunnels.hpp"
 #include "tests/unit/flow/flow_table.hpp"
 
@@ -13,7 +13,7 @@ class TunnelsTest : public FlowTableTest {
     TunnelsTest() : FlowTableTest(FlowEngine::mlx5) { start(); }
 
     uint32_t name(uint16_t queue) { return device.rx_queues.tunnels[queue]; }
-    /// Headers, each with nothing to match.
+    /// A rule of headers without anything to match.
     static Rule of(std::initializer_list<rte_flow_item_type> items) {
         Rule rule;
         for (const rte_flow_item_type item : items)
