@@ -29,7 +29,7 @@ TEST(AdjustedClock, IsPutForwardAndBack) {
 
 TEST(AdjustedClock, RunsFasterOrSlower) {
     AdjustedClock clock;
-    const uint64_t start = 1'700'000'000 * kSecond; // as real time is
+    const uint64_t start = 1'700'000'000 * kSecond; // like real time
     clock.set_rate(start, 100 * kPpm);
     EXPECT_EQ(clock.at(start), start);
     EXPECT_EQ(clock.at(start + kSecond), start + kSecond + 100'000);

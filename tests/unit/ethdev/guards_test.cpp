@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The guards between the applications of a secondary process and rings that may vanish.
+// The guards between the application of a secondary process and rings that may vanish.
 #include "drivers/net/rawqp/ethdev/process/guards.hpp"
 #include "tests/unit/eal.hpp"
 
@@ -9,7 +9,7 @@
 namespace rawqp::test {
 namespace {
 
-/// A ring whose bursts last until they may end.
+/// A ring whose bursts last until they are allowed to end.
 struct SlowRing {
     std::atomic<bool> inside = false, may_end = false;
     static uint16_t burst(void* ring, rte_mbuf**, uint16_t count) {
@@ -57,7 +57,7 @@ TEST_F(GuardsTest, KnowWhenTheLastBurstHasLeft) {
     lcore.join();
 }
 
-/// A clean-up is in the ring like a burst.
+/// A cleanup uses the ring like a burst.
 TEST_F(GuardsTest, KnowOfACleanUp) {
     static constexpr uint16_t kQueue = 2;
     TxRing tx{};

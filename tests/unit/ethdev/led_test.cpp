@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The thread that has an LED blink: it goes on while it can, and turning on says so when it cannot.
+// The thread that blinks an LED: it continues while it can, and turning on reports when it cannot.
 #include "drivers/net/rawqp/ethdev/netdev/led.hpp"
 #include "tests/unit/eal.hpp"
 
@@ -10,10 +10,10 @@
 namespace rawqp::test {
 namespace {
 
-/// Seconds pass at once here; each call answers with `error`.
+/// Seconds pass instantly here; each call returns `error`.
 class LedTest : public test_eal::EalTest {
   protected:
-    /// Until the kernel was asked so many times more.
+    /// Waits until the kernel was called that many more times.
     void wait_for_calls(unsigned more) {
         for (const unsigned end = calls + more; calls < end;)
             std::this_thread::yield();
@@ -33,7 +33,7 @@ TEST_F(LedTest, BlinksUntilTurnedOff) {
     ASSERT_TRUE(led.on());
     EXPECT_TRUE(led.on()) << "on already";
     wait_for_calls(3);
-    error = EBUSY; // somebody else has it for a moment
+    error = EBUSY; // somebody else uses it for a moment
     wait_for_calls(2);
     error = 0;
     wait_for_calls(3);
@@ -51,7 +51,7 @@ TEST_F(LedTest, TurningOnTellsOfAThreadThatStopped) {
     error = ENODEV;
     const auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(10);
     Result<void> again;
-    while (again && std::chrono::steady_clock::now() < patience) // until the thread has seen it
+    while (again && std::chrono::steady_clock::now() < patience) // until the thread has noticed
         again = led.on();
     ASSERT_FALSE(again);
     EXPECT_EQ(again.error().code, ENODEV);

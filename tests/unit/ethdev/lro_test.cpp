@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a device says of LRO, and how its TIRs are told.
+// What a device reports about LRO, and how its TIRs are set up.
 #include "drivers/net/rawqp/ethdev/devx/devx.hpp"
 #include "drivers/net/rawqp/ethdev/lro.hpp"
 #include "tests/unit/verbs/fake_rdma.hpp"
@@ -13,7 +13,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-std::array<uint8_t, 4112> answer; ///< to the query, from its status on
+std::array<uint8_t, 4112> answer; ///< to the query, starting with the status
 std::vector<uint8_t> asked;
 int refusal;
 
@@ -59,7 +59,7 @@ TEST_F(LroTest, IsFoundInTheCapabilities) {
 }
 
 TEST_F(LroTest, IsNotOffered) {
-    put(16, 0x1fffffff & ~0x06000000); // all but lro_cap
+    put(16, 0x1fffffff & ~0x06000000); // everything except lro_cap
     EXPECT_FALSE(find_lro(devx));
     put(16, 0x3c000000); // lro_max_msg_sz_mode 2
     EXPECT_FALSE(find_lro(devx));
@@ -75,7 +75,7 @@ TEST_F(LroTest, IsNotOffered) {
     EXPECT_FALSE(find_lro(devx));
 }
 
-/// A packet that the device makes is never longer than what was asked for.
+/// A packet that the device merges is never longer than requested.
 TEST_F(LroTest, SizesAreRoundedDown) {
     const auto units = [](bool from_l2, uint32_t bytes) {
         return lro_terms({.size_from_l2 = from_l2}, bytes, 0).units;
@@ -88,7 +88,7 @@ TEST_F(LroTest, SizesAreRoundedDown) {
     EXPECT_EQ(units(true, 8191), 31);
     EXPECT_EQ(units(true, kMaxLroPacket), 255);
     EXPECT_EQ(units(false, kMaxLroPacket), 254);
-    EXPECT_EQ(units(false, 64), 1); // the least that a device can be told
+    EXPECT_EQ(units(false, 64), 1); // the smallest value that a device accepts
     EXPECT_EQ(units(true, UINT32_MAX), 255);
 }
 

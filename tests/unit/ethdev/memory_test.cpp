@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The memory table: merging, lookup, what comes and goes with mempools.
+// The memory table: merging, lookup, changes that come with mempools.
 #include "drivers/net/rawqp/ethdev/memory/memory.hpp"
 #include "tests/unit/eal.hpp"
 #include "tests/unit/verbs/fake_rdma.hpp"
@@ -21,7 +21,7 @@ TEST(MergeRanges, SortsAndJoins) {
     EXPECT_EQ(merge_ranges({{20, 30}, {10, 20}}), (Ranges{{10, 30}}));           // touching
     EXPECT_EQ(merge_ranges({{10, 20}, {21, 30}}), (Ranges{{10, 20}, {21, 30}})); // a hole
     EXPECT_EQ(merge_ranges({{10, 40}, {15, 20}, {35, 50}}), (Ranges{{10, 50}}));
-    EXPECT_EQ(merge_ranges({{10, 10}, {30, 20}}), Ranges{}); // empty ones vanish
+    EXPECT_EQ(merge_ranges({{10, 10}, {30, 20}}), Ranges{}); // empty ranges vanish
 }
 
 TEST(Without, CutsRanges) {
@@ -87,7 +87,7 @@ TEST_F(MrTableTest, CachesRegionsThatAlternate) {
     for (const uintptr_t address : {150, 250, 350})
         ASSERT_NE(cache.find(address), nullptr);
 
-    publish({}); // without a new generation: from now on only the cache can know them
+    publish({}); // without a new generation: now only the cache has them
     for (const uintptr_t address : {150, 350, 250, 250, 150})
         EXPECT_EQ(cache.find(address)->lkey, address / 100) << address;
     table.next_generation();
@@ -97,7 +97,7 @@ TEST_F(MrTableTest, CachesRegionsThatAlternate) {
         EXPECT_EQ(cache.find(address)->lkey, address / 100 + 3) << "of the old generation";
 }
 
-/// Two states in turn; what a reader finds is of one of them.
+/// Alternates between two states; what a reader finds belongs to one of them.
 TEST_F(MrTableTest, IsReadWhileItIsWritten) {
     const std::vector<MrEntry> states[] = {{{100, 200, 1, 1}, {200, 300, 2, 2}, {300, 400, 3, 3}},
                                            {{50, 150, 11, 11}, {200, 300, 12, 12}}};
@@ -110,7 +110,7 @@ TEST_F(MrTableTest, IsReadWhileItIsWritten) {
     });
     while (!done) {
         const auto entry = table.find(120);
-        if (!entry) continue; // the writer was at it all the time
+        if (!entry) continue; // the writer kept interfering
         ASSERT_EQ(entry->lkey, entry->lkey_be);
         ASSERT_TRUE((entry->lkey == 1 && entry->start == 100 && entry->end == 200) ||
                     (entry->lkey == 11 && entry->start == 50 && entry->end == 150));
@@ -167,7 +167,7 @@ TEST_F(MemoryTest, FollowsPoolsThatComeAndGo) {
     EXPECT_TRUE(memory.table().find(packet_in(before)));
 }
 
-/// Rings remember pools by address, which the next one may get.
+/// Rings remember pools by address, which the next pool may get.
 TEST_F(MemoryTest, AGenerationEndsWithAPoolWhoseMemoryStays) {
     Pool pool = make_pool();
     Memory memory(rdma.api(), &pd, "test", 0);
@@ -193,7 +193,7 @@ TEST_F(MemoryTest, CacheForgetsFreedMemory) {
     const uint32_t old_lkey = entry->lkey;
 
     pool.reset();
-    pool = make_pool(); // the heap hands out the same place
+    pool = make_pool(); // the heap returns the same place
     ASSERT_EQ(packet_in(pool), address);
     cache.sync();
     entry = cache.find(address);
@@ -230,7 +230,7 @@ TEST_F(MemoryTest, HeapMemoryLeavesPoolsTheirKeys) {
     rte_free(heap);
 }
 
-/// Pages of the heap go one by one, and are taken again in between.
+/// Heap pages are freed one by one, and reused in between.
 TEST_F(MemoryTest, HeapMemoryIsReleasedWithItsLastPage) {
     constexpr uintptr_t kPage = 4096;
     Memory memory(rdma.api(), &pd, "test", 0);
@@ -261,7 +261,7 @@ TEST_F(MemoryTest, HeapMemoryIsReleasedWithItsLastPage) {
     rte_free(heap);
 }
 
-/// Pages that DPDK knows nothing of.
+/// Pages unknown to DPDK.
 struct Pages {
     static constexpr size_t kBytes = 1 << 18;
     Pages()
@@ -279,7 +279,7 @@ TEST_F(MemoryTest, PinnedBuffersRatherThanTheirMbufs) {
     rte_pktmbuf_extmem area{};
     area.buf_ptr = pages.data;
     area.buf_len = Pages::kBytes;
-    area.elt_size = 2560; // of which the buffers leave a part out
+    area.elt_size = 2560; // larger than the buffers
     Memory memory(rdma.api(), &pd, "test", 0);
     ASSERT_TRUE(memory.follow());
     const size_t before = memory.table().size();
@@ -310,7 +310,7 @@ TEST_F(MemoryTest, MapsExternalMemory) {
     EXPECT_FALSE(memory.table().find(all.start));
     EXPECT_TRUE(memory.table().find(half.end));
     EXPECT_EQ(memory.retired(), 0u);
-    ASSERT_TRUE(memory.map(all)); // with one key for all of it
+    ASSERT_TRUE(memory.map(all)); // with a single key
     EXPECT_EQ(memory.table().size(), 1u);
     EXPECT_EQ(memory.retired(), 1u) << "what is left of the first one may be on its way";
     memory.remove(all, Memory::Extent::touching);
@@ -334,7 +334,7 @@ TEST_F(MemoryTest, AHoleLeavesOneRegistration) {
     EXPECT_EQ(memory.retired(), 0u);
 }
 
-/// Memory goes where nothing can be allocated: the table must not need more than it has.
+/// Memory is freed where nothing can be allocated: the table must not need more than it has.
 TEST_F(MemoryTest, HolesDoNotOverfillTheTable) {
     Memory memory(rdma.api(), &pd, "test", 0);
     constexpr uintptr_t kFirst = 1 << 30, kPage = 4096;
@@ -367,7 +367,7 @@ TEST_F(MemoryTest, UnknownMemoryAndFailures) {
     EXPECT_EQ(added.error().code, ENOMEM);
     EXPECT_NE(added.error().what.find(std::string("mempool ") + pool->name), std::string::npos);
     EXPECT_NE(added.error().what.find("RLIMIT_MEMLOCK"), std::string::npos);
-    EXPECT_TRUE(memory.add_pool(pool.get())); // a failure is not kept
+    EXPECT_TRUE(memory.add_pool(pool.get())); // the failure does not persist
 }
 
 } // namespace

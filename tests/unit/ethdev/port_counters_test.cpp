@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Statistics with what the hardware counts, as sysfs tells it.
+// Statistics with hardware counters, which come from sysfs.
 #include "tests/unit/ethdev/port_fixture.hpp"
 
 #include "common/net/endian.hpp"
@@ -31,7 +31,7 @@ class PortCounters : public PortTest {
         EXPECT_EQ(rte_eth_stats_get(id(), &stats), 0);
         return stats.imissed;
     }
-    /// All extended statistics, as one call tells them.
+    /// All extended statistics, from a single call.
     [[nodiscard]] std::map<std::string, uint64_t> all() const {
         const int count = rte_eth_xstats_get_names(id(), nullptr, 0);
         std::vector<rte_eth_xstat_name> names(static_cast<size_t>(count));
@@ -51,7 +51,7 @@ class PortCounters : public PortTest {
     [[nodiscard]] std::filesystem::path folder() const {
         return root_ / "class/infiniband/fake_0/ports/1/hw_counters";
     }
-    const std::filesystem::path root_ = // other shares of the program run beside this one
+    const std::filesystem::path root_ = // test shards run in parallel
         testing::TempDir() + fmt::format("rawqp-counters-{}", getpid());
 };
 
@@ -82,7 +82,7 @@ TEST_F(PortCounters, ThePortIsOnItsDevicesNode) {
     EXPECT_EQ(rte_eth_dev_socket_id(id()), 1);
 }
 
-/// Each process resets what it sees, by the names that it knows.
+/// Each process resets the counters that it sees, by the names that it knows.
 TEST_F(PortCounters, AResetLeavesWhatOnlyAnotherProcessSees) {
     set("out_of_buffer", 100);
     set("rx_read_requests", 50);
@@ -93,7 +93,7 @@ TEST_F(PortCounters, AResetLeavesWhatOnlyAnotherProcessSees) {
     remove("out_of_buffer");
     set("rx_write_requests", 30);
     set("rx_read_requests", 60);
-    EXPECT_EQ(all().at("hw_rx_read_requests"), 10u); // names are read anew as well
+    EXPECT_EQ(all().at("hw_rx_read_requests"), 10u); // names are also read again
     ASSERT_EQ(rte_eth_xstats_reset(id()), 0);
     EXPECT_EQ(all().at("hw_rx_write_requests"), 0u);
     EXPECT_EQ(all().at("hw_rx_read_requests"), 0u);
@@ -110,7 +110,7 @@ class QueueCounters : public PortCounters {
         rdma.offers_devx = true;
         set("out_of_buffer", 100);
     }
-    /// Those that are there, in order of the queues.
+    /// Those that exist, in queue order.
     [[nodiscard]] std::vector<verbs_test::DevxObject*> q_counters() const {
         constexpr uint16_t kAlloc = 0x771;
         std::vector<verbs_test::DevxObject*> found;
@@ -118,7 +118,7 @@ class QueueCounters : public PortCounters {
             if (object->opcode() == kAlloc) found.push_back(object.get());
         return found;
     }
-    /// What the device has counted of a queue by now.
+    /// Sets how many packets of a queue the device has dropped so far.
     void count(uint16_t queue, uint32_t drops) const {
         const net::be32 value = drops;
         std::vector<uint8_t>& answer = q_counters().at(queue)->answer;
@@ -153,12 +153,12 @@ TEST_F(QueueCounters, EachTellsWhatItsQueueMissed) {
     EXPECT_EQ(missed_by(1), 5u);
     count(1, 0xffffffff);
     EXPECT_EQ(missed_by(1), 0xffffffffu - 40);
-    count(1, 1); // it has 32 bits
+    count(1, 1); // the counter has 32 bits
     EXPECT_EQ(missed_by(1), 0xffffffffu - 40 + 2);
     EXPECT_EQ(missed(), missed_by(1));
 }
 
-/// The kernel's driver binds a WQ to its own counter whenever it makes it ready.
+/// The kernel driver binds a WQ to the driver's own counter each time it makes the WQ ready.
 TEST_F(QueueCounters, TheyAreBoundWheneverAQueueStarts) {
     bring_up();
     ASSERT_EQ(rdma.wq_changes.size(), kQueues);
@@ -181,7 +181,7 @@ TEST_F(QueueCounters, TheyAreBoundWheneverAQueueStarts) {
     }
 }
 
-/// What a queue has missed stays in the port's sum; a queue set up anew begins at zero.
+/// What a queue has missed stays in the port's sum; a queue that is set up again starts at zero.
 TEST_F(QueueCounters, NothingIsLostWithAQueue) {
     bring_up();
     count(1, 7);
@@ -204,11 +204,11 @@ TEST_F(QueueCounters, AQueueThatCannotHaveOneIsNotTold) {
     EXPECT_EQ(missed(), 100u);
 }
 
-/// As net_mlx5 calls them, so that what watches it finds them here.
+/// Named as in net_mlx5, so that its monitoring tools find them here.
 TEST_F(PortCounters, NamesAreDpdks) {
     set("out_of_buffer", 5);
     set("rx_icrc_encapsulated", 6);
-    set("lifespan", 10); // how old values may be: no counter
+    set("lifespan", 10); // the maximum age of values: not a counter
     bring_up();
     const auto named = all();
     EXPECT_EQ(named.at("rx_out_of_buffer"), 5u);
@@ -217,7 +217,7 @@ TEST_F(PortCounters, NamesAreDpdks) {
     EXPECT_FALSE(named.contains("hw_lifespan"));
 }
 
-/// NICs with a counter for everything on each of many channels have thousands.
+/// NICs that count everything on each of many channels have thousands.
 TEST_F(PortCounters, ResetsHoldForAnyNumberOfThem) {
     const auto name = [](int i) { return fmt::format("c{:04}", i); };
     constexpr int kCounters = 700;
@@ -227,7 +227,7 @@ TEST_F(PortCounters, ResetsHoldForAnyNumberOfThem) {
     ASSERT_EQ(rte_eth_xstats_reset(id()), 0);
     for (const int i : {0, kCounters - 1})
         set(name(i), 2000u + static_cast<unsigned>(i));
-    set("a_new_one", 7); // and all others are a place further
+    set("a_new_one", 7); // shifts all others by one
     const auto named = all();
     EXPECT_EQ(named.at("hw_a_new_one"), 7u);
     for (int i = 0; i < kCounters; ++i)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The fixture of the tests of ports: a port on a fake device.
+// The fixture for tests of ports: a port on a fake device.
 #pragma once
 
 #include "drivers/net/rawqp/ethdev/driver/devargs.hpp"
@@ -17,9 +17,9 @@ namespace rawqp::test {
 constexpr uint16_t kQueues = 2;
 constexpr uint16_t kDescriptors = 64;
 
-/// Calls `handler` for such events as long as it lives. ethdev keeps handlers when a port is closed
-/// and calls them for the next one at its place; of closed ports it forgets them for RTE_ETH_ALL
-/// only.
+/// Calls `handler` for such events during its lifetime. ethdev keeps handlers when a port is closed
+/// and calls them for the next port in its place; for closed ports it drops them only with
+/// RTE_ETH_ALL.
 class EventHandler {
   public:
     EventHandler(rte_eth_event_type event, rte_eth_dev_cb_fn handler, void* argument)
@@ -47,7 +47,7 @@ class PortTest : public test_eal::EalTest {
         EXPECT_THAT(rdma.violations, testing::IsEmpty());
     }
 
-    /// What probe does after the library is loaded.
+    /// What probe does once the library is loaded.
     Result<void> attach(const char* arguments = "device=fake_0,datapath=verbs") {
         Devargs devargs = parse_devargs(arguments).value();
         dev = rte_eth_dev_allocate("net_rawqp_test");
@@ -81,7 +81,7 @@ class PortTest : public test_eal::EalTest {
     [[nodiscard]] unsigned mbufs_in_use() const { return rte_mempool_in_use_count(pool.get()); }
     [[nodiscard]] uint16_t id() const { return dev->data->port_id; }
 
-    /// Those of queues, too: rte_eth_stats has none from 25.11 on.
+    /// Also of queues: rte_eth_stats has none from 25.11 on.
     [[nodiscard]] uint64_t extended_stat(const char* name) const {
         uint64_t at = 0, value = 0;
         EXPECT_EQ(rte_eth_xstats_get_id_by_name(id(), name, &at), 0) << name;
@@ -106,7 +106,7 @@ class PortTest : public test_eal::EalTest {
                 return error;
         return 0;
     }
-    /// Attached, configured and started; the test cannot go on otherwise.
+    /// Attaches, configures and starts the port; without it, the test cannot continue.
     void bring_up() {
         const Result<void> done = attach();
         ASSERT_TRUE(done) << done.error().what;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// LRO as a port is configured with it: what its queues have room for, and what is refused before
-// any packet comes. (The device of these tests has none: the port is told that it has.)
+// LRO in a port's configuration: the room of its queues, and what is refused before any packet
+// arrives. (The device of these tests has no LRO; the port is told that it has.)
 #include "tests/unit/ethdev/port_fixture.hpp"
 
 namespace rawqp::test {
@@ -26,7 +26,7 @@ class PortLroTest : public PortTest {
     int set_up(uint16_t queue) {
         return rte_eth_rx_queue_setup(id(), queue, kDescriptors, 0, nullptr, pool.get());
     }
-    /// What start says of its failure.
+    /// The log of a start that fails.
     std::string refusal(int error) {
         testing::internal::CaptureStderr();
         EXPECT_EQ(rte_eth_dev_start(id()), error);
@@ -54,7 +54,7 @@ TEST_F(PortLroTest, QueuesHaveRoomForWhatItMakes) {
     ASSERT_EQ(configure_with(kLro), 0);
     ASSERT_EQ(set_up(0), 0);
     EXPECT_EQ(spec(0).max_frame, kSize);
-    EXPECT_EQ(spec(0).segments, 4); // of 2176 bytes
+    EXPECT_EQ(spec(0).segments, 4); // of 2176 bytes each
     ASSERT_EQ(configure_with(RTE_ETH_RX_OFFLOAD_TCP_LRO), 0);
     EXPECT_EQ(set_up(0), -EINVAL) << "one mbuf is too small";
     ASSERT_EQ(configure_with(RTE_ETH_RX_OFFLOAD_SCATTER), 0);
@@ -83,7 +83,7 @@ TEST_F(PortLroTest, QueuesOfAnotherConfigurationDoNotStart) {
     EXPECT_EQ(rte_eth_dev_start(id()), 0);
 }
 
-/// The device's own flows are not there: no rule, and the port says why.
+/// Without mlx5dv flows there is no rule, and the port says why.
 TEST_F(PortLroTest, WithoutWordsForItThePortDoesNotStart) {
     ASSERT_EQ(configure_with(kLro), 0);
     ASSERT_EQ(set_up(0), 0);

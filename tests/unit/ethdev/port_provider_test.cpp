@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Ports whose provider refuses calls or lacks some.
+// Ports whose provider refuses or lacks some calls.
 #include "tests/unit/ethdev/port_fixture.hpp"
 
 #include <linux/capability.h>
@@ -47,7 +47,7 @@ TEST_F(PortTest, ErrnosComeWithTheirCause) {
     EXPECT_THAT(refusal("alloc_pd", ENOMEM), HasSubstr("protection domain"));
 }
 
-/// Without CAP_NET_RAW in the effective set while it lives.
+/// Removes CAP_NET_RAW from the effective set during its lifetime.
 class WithoutNetRaw {
   public:
     WithoutNetRaw() {
@@ -90,7 +90,7 @@ TEST_F(PortTest, RawQpsAreTriedOnlyWhereThatIsInDoubt) {
 TEST_F(PortTest, AnUntriedQpSaysWhyItIsRefused) {
     const Result<void> done = attach();
     ASSERT_TRUE(done) << done.error().what;
-    rdma.fail_always("create_qp", EPERM); // as in a user namespace that has CAP_NET_RAW of its own
+    rdma.fail_always("create_qp", EPERM); // as in a user namespace with its own CAP_NET_RAW
     testing::internal::CaptureStderr();
     EXPECT_EQ(configure(1, 1), -EPERM);
     EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("CAP_NET_RAW is needed"));
@@ -102,14 +102,14 @@ TEST_F(PortTest, ProviderWithoutFlowTags) {
     rte_eth_conf conf{};
     ASSERT_EQ(rte_eth_dev_configure(id(), 1, 1, &conf), 0);
     const unsigned before = rdma.calls("create_cq_ex");
-    rdma.fail_next("create_cq_ex", EOPNOTSUPP); // with all fields; with fewer it works
+    rdma.fail_next("create_cq_ex", EOPNOTSUPP); // with all fields; it works with fewer
     EXPECT_EQ(rte_eth_rx_queue_setup(id(), 0, kDescriptors, 0, nullptr, pool.get()), 0);
     EXPECT_EQ(rdma.calls("create_cq_ex"), before + 2);
 }
 
 TEST_F(PortTest, RingsAreInDpdkMemory) {
     bring_up();
-    EXPECT_EQ(rdma.ring_memory.size(), 1u + 2 * kQueues); // the first is probe's trial
+    EXPECT_EQ(rdma.ring_memory.size(), 1u + 2 * kQueues); // the first is from probe's trial
     for (const void* const ring : rdma.ring_memory) {
         EXPECT_NE(rte_mem_virt2memseg_list(ring), nullptr);
         EXPECT_EQ(reinterpret_cast<uintptr_t>(ring) % 4096, 0u);
@@ -147,12 +147,12 @@ TEST_F(PortTest, EveryCallFailsOnceAndNothingLeaks) {
         if (good) ++unnoticed[rdma.failed()];
         rdma.fail_call(0, 0);
     }
-    EXPECT_GT(nth, 50); // the scenario does reach deep
+    EXPECT_GT(nth, 50); // the scenario does get far
     RecordProperty("faults:call", nth - 1);
 
-    // Without harm may fail: the parent domain (rings in the provider's memory), a look at the
-    // link, a state change that is tried another way, a mempool that is registered again when a
-    // queue needs it, and rules that are only tried.
+    // These may fail without harm: the parent domain (rings then are in the provider's memory),
+    // reading the link state, a state change that is tried another way, a mempool that is
+    // registered again when a queue needs it, and rules that are only tried.
     for (const char* name :
          {"alloc_parent_domain", "query_port", "modify_wq", "modify_qp", "reg_mr", "create_flow"})
         unnoticed.erase(name);
@@ -160,8 +160,8 @@ TEST_F(PortTest, EveryCallFailsOnceAndNothingLeaks) {
         EXPECT_EQ(times, 0) << "failures of " << name << " went unnoticed";
 }
 
-/// A WQ or QP that cannot be reset keeps its mbufs, as the device may still use them, until it can
-/// be, or is gone.
+/// A WQ or QP that cannot be reset keeps its mbufs, because the device may still use them, until it
+/// is reset or destroyed.
 TEST_F(PortTest, QueuesThatCannotBeReset) {
     bring_up();
     const unsigned all = mbufs_in_use();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What an application changes on a port that is set up already: MTU, numbers of queues, VLANs.
+// What an application changes on a port that is already set up: MTU, number of queues, VLANs.
 #include "tests/unit/ethdev/port_fixture.hpp"
 #include "tests/unit/flow/rule.hpp"
 
@@ -8,14 +8,14 @@ namespace {
 
 TEST_F(PortTest, MtuAndScatter) {
     bring_up();
-    // 2 KB mbufs hold no jumbo frame without scattering.
+    // 2 KB mbufs cannot hold a jumbo frame without scattering.
     EXPECT_EQ(rte_eth_dev_set_mtu(id(), 9000), -EINVAL);
     ASSERT_EQ(rte_eth_dev_stop(id()), 0);
 
     rx_offloads = RTE_ETH_RX_OFFLOAD_SCATTER;
     ASSERT_EQ(configure(1, 1), 0);
     ASSERT_EQ(rte_eth_dev_start(id()), 0);
-    EXPECT_EQ(rte_eth_dev_set_mtu(id(), 9000), -EBUSY); // one mbuf per frame now
+    EXPECT_EQ(rte_eth_dev_set_mtu(id(), 9000), -EBUSY); // one mbuf per frame so far
     ASSERT_EQ(rte_eth_dev_stop(id()), 0);
     ASSERT_EQ(rte_eth_dev_set_mtu(id(), 9000), 0);
     ASSERT_EQ(rte_eth_dev_start(id()), 0);
@@ -25,14 +25,14 @@ TEST_F(PortTest, MtuAndScatter) {
     EXPECT_EQ(info.scattered_rx, 1);
     EXPECT_EQ(info.nb_desc, kDescriptors);
     ASSERT_EQ(rte_eth_dev_stop(id()), 0);
-    ASSERT_EQ(rte_eth_dev_set_mtu(id(), 3000), 0); // of two mbufs
+    ASSERT_EQ(rte_eth_dev_set_mtu(id(), 3000), 0); // needs two mbufs
     ASSERT_EQ(rte_eth_dev_start(id()), 0);
     ASSERT_EQ(rte_eth_rx_queue_info_get(id(), 0, &info), 0);
     EXPECT_EQ(info.scattered_rx, 1);
     EXPECT_EQ(rte_eth_dev_set_mtu(id(), 1500), 0);
 }
 
-/// As OVS changes an MTU: the old queues are still there, and will not be.
+/// As OVS changes an MTU: the old queues still exist, but are about to be replaced.
 TEST_F(PortTest, MtuBeforeNewQueues) {
     bring_up();
     ASSERT_EQ(rte_eth_dev_stop(id()), 0);
@@ -46,7 +46,7 @@ TEST_F(PortTest, MtuBeforeNewQueues) {
     close();
 }
 
-/// A queue that could not be set up anew while the port runs has nothing to say, nor has its pool.
+/// A queue that could not be set up again while the port runs has no say, nor has its pool.
 TEST_F(PortTest, MtuBesideAReleasedQueue) {
     ASSERT_TRUE(attach());
     ASSERT_EQ(configure(kQueues, kQueues), 0);
@@ -74,7 +74,7 @@ TEST_F(PortTest, AReleasedQueueIsToBeSetUpBeforeTheNextStart) {
     EXPECT_EQ(rte_eth_dev_start(id()), 0);
 }
 
-/// What is left of the port when no rule can be made for a new queue, the log says.
+/// What still works when no rule can be created for a new queue is in the log.
 TEST_F(PortTest, AQueueWithoutRules) {
     bring_up();
     const int rules = rdma.alive("flow");
@@ -92,7 +92,7 @@ TEST_F(PortTest, AQueueWithoutRules) {
     EXPECT_EQ(rdma.alive("flow"), rules);
 }
 
-/// Queues that cannot take the MTU: start says so, and all is as before.
+/// If queues cannot take the MTU, start says so, and everything is as before.
 TEST_F(PortTest, StartRefusesAnMtuThatDoesNotFit) {
     bring_up();
     ASSERT_EQ(rte_eth_dev_stop(id()), 0);
@@ -109,7 +109,7 @@ TEST_F(PortTest, StartRefusesAnMtuThatDoesNotFit) {
     EXPECT_EQ(mbufs_in_use(), kQueues * kDescriptors);
 }
 
-/// A port that only sends, or only receives, and one after the other.
+/// A port that only sends, or only receives, one after the other.
 TEST_F(PortTest, NoQueuesOfOneKind) {
     const Result<void> done = attach();
     ASSERT_TRUE(done) << done.error().what;
@@ -142,7 +142,7 @@ TEST_F(PortTest, NoQueuesOfOneKind) {
     close();
 }
 
-/// Rules that were made while there were queues do not vanish in silence.
+/// Rules created while there were queues do not vanish silently.
 TEST_F(PortTest, RulesNeedTheirQueuesAtStart) {
     bring_up();
     const Rule rule = Rule().item(RTE_FLOW_ITEM_TYPE_ETH).action(RTE_FLOW_ACTION_TYPE_DROP);
@@ -159,7 +159,7 @@ TEST_F(PortTest, VlanFilter) {
     bring_up();
     const int all = rdma.alive("flow");
     ASSERT_EQ(rte_eth_dev_vlan_filter(id(), 5, 1), 0);
-    EXPECT_EQ(rdma.alive("flow"), all); // in place of those for any tag
+    EXPECT_EQ(rdma.alive("flow"), all); // they replace those for any tag
     ASSERT_EQ(rte_eth_dev_vlan_filter(id(), 4095, 1), 0);
     EXPECT_EQ(rdma.alive("flow"), 2 * all);
     rdma.fail_always("create_flow", ENOMEM);
@@ -182,7 +182,7 @@ TEST_F(PortTest, VlanFilter) {
     EXPECT_EQ(rdma.alive("flow"), all);
 }
 
-/// Of a queue whose packets have their first 16 bytes in an mbuf of their own.
+/// For a queue that puts the first 16 bytes of packets in a separate mbuf.
 struct SplitInTwo {
     SplitInTwo(rte_mempool* pool, uint64_t offloads) {
         for (rte_eth_rxseg& segment : segments)
@@ -199,7 +199,7 @@ struct SplitInTwo {
     rte_eth_rxconf conf{};
 };
 
-/// One whose first segment has no room for the headers that move up cannot.
+/// A queue whose first segment has no room for the headers that move up cannot strip.
 TEST_F(PortTest, AllQueuesStripOrNone) {
     rx_offloads = RTE_ETH_RX_OFFLOAD_BUFFER_SPLIT | RTE_ETH_RX_OFFLOAD_SCATTER;
     const Result<void> done = attach();
@@ -214,7 +214,7 @@ TEST_F(PortTest, AllQueuesStripOrNone) {
     EXPECT_EQ(rte_eth_dev_get_vlan_offload(id()), 0);
 }
 
-/// Also when the queue was made anew for another MTU.
+/// Also when the queue was recreated for another MTU.
 TEST_F(PortTest, AQueueTellsHowItSplitsPackets) {
     rx_offloads = RTE_ETH_RX_OFFLOAD_BUFFER_SPLIT | RTE_ETH_RX_OFFLOAD_SCATTER;
     const Result<void> done = attach();
@@ -252,8 +252,8 @@ TEST_F(PortTest, AQueueTellsHowItSplitsPackets) {
     EXPECT_EQ(told().conf.rx_nseg, 0);
 }
 
-/// Each call of the set-up fails in turn, those for the port's rules among them: the port and its
-/// rules go on as before, and the application can try again.
+/// Each set-up call fails in turn, including those for the port's rules: the port and its rules
+/// continue as before, and the application can try again.
 TEST_F(PortTest, AQueueThatCannotBeSetUpWhileThePortRunsLeavesTheOthers) {
     bring_up();
     rte_flow_error error{};
@@ -288,7 +288,7 @@ TEST_F(PortTest, AQueueThatCannotBeSetUpWhileThePortRunsLeavesTheOthers) {
             EXPECT_EQ(result, 0);
             break;
         }
-        if (result == 0) continue; // it can do without
+        if (result == 0) continue; // the port can do without it
         EXPECT_EQ(result, -ENOMEM);
         EXPECT_EQ(dev->data->rx_queues[1], nullptr);
         EXPECT_EQ(rte_eth_dev_rx_queue_start(id(), 1), -EINVAL) << "there is none";
@@ -317,7 +317,7 @@ TEST_F(PortTest, IsolationTakesThePortsOwnRulesOut) {
     EXPECT_GT(own, 0);
     ASSERT_EQ(rte_flow_isolate(id(), 1, nullptr), 0);
     EXPECT_EQ(rdma.alive("flow"), 0);
-    ASSERT_EQ(rte_eth_promiscuous_enable(id()), 0); // for later
+    ASSERT_EQ(rte_eth_promiscuous_enable(id()), 0); // takes effect later
     EXPECT_EQ(rdma.alive("flow"), 0);
     ASSERT_EQ(rte_eth_dev_stop(id()), 0);
     ASSERT_EQ(rte_eth_dev_start(id()), 0);
@@ -330,7 +330,7 @@ TEST_F(PortTest, IsolationTakesThePortsOwnRulesOut) {
     rdma.fail_always("create_flow", 0);
     EXPECT_EQ(rdma.alive("flow"), 0);
     ASSERT_EQ(rte_flow_isolate(id(), 0, &error), 0);
-    EXPECT_GT(rdma.alive("flow"), own); // those of promiscuous mode, too
+    EXPECT_GT(rdma.alive("flow"), own); // also those of promiscuous mode
     ASSERT_EQ(rte_eth_promiscuous_disable(id()), 0);
     EXPECT_EQ(rdma.alive("flow"), own);
 }
@@ -341,7 +341,7 @@ TEST_F(PortTest, MtuWithKeptChecksum) {
     bring_up();
     constexpr uint16_t kFits = 2048 - RTE_ETHER_HDR_LEN - RTE_VLAN_HLEN - RTE_ETHER_CRC_LEN;
     EXPECT_EQ(rte_eth_dev_set_mtu(id(), kFits), 0);
-    // The device writes the checksum as well, into mbufs of 2048 bytes.
+    // The device also writes the checksum, into mbufs of 2048 bytes.
     EXPECT_EQ(rte_eth_dev_set_mtu(id(), kFits + 1), -EBUSY);
     ASSERT_EQ(rte_eth_dev_stop(id()), 0);
     rx_offloads = RTE_ETH_RX_OFFLOAD_KEEP_CRC;

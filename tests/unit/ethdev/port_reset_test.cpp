@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// rte_eth_dev_reset: the port begins anew, or is lost and can only be closed.
+// rte_eth_dev_reset: the port starts anew, or is lost and can only be closed.
 #include "tests/unit/ethdev/port_fixture.hpp"
 
 namespace rawqp::test {
@@ -49,7 +49,7 @@ TEST_F(PortTest, AResetBeginsAnew) {
     ASSERT_EQ(rte_eth_dev_reset(id()), 0) << "of a port that runs";
 }
 
-/// Of a device that is gone, calls fail with EIO, until a reset has found another one.
+/// On a removed device, calls fail with EIO until a reset has found another one.
 TEST_F(PortTest, AResetBringsBackAPortWhoseDeviceWasRemoved) {
     bring_up();
     EXPECT_EQ(rte_eth_dev_is_removed(id()), 0);
@@ -73,7 +73,7 @@ TEST_F(PortTest, AResetBringsBackAPortWhoseDeviceWasRemoved) {
     rdma.fail_always("create_flow", 0);
 }
 
-/// Each call of the new life fails in turn. What is left can be looked at and closed, and no more.
+/// Each call of the reset fails in turn. What is left can only be inspected and closed.
 TEST_F(PortTest, AResetThatFailsLeavesAPortToClose) {
     for (int nth = 1;; ++nth) {
         ASSERT_LT(nth, 200) << "no reset succeeds";

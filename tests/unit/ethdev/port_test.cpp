@@ -35,7 +35,7 @@ TEST_F(PortTest, OtherNumbersOfQueues) {
         rte_eth_rss_reta_entry64 reta[2]{};
         reta[0].mask = UINT64_MAX;
         ASSERT_EQ(rte_eth_dev_rss_reta_query(id(), reta, 128), 0);
-        EXPECT_EQ(reta[0].reta[rx], 0); // spread anew
+        EXPECT_EQ(reta[0].reta[rx], 0); // spread again
         EXPECT_EQ(reta[0].reta[rx - 1], rx - 1);
     }
 }
@@ -56,7 +56,7 @@ TEST_F(PortTest, APacketReachesTheQpOfItsQueue) {
     ASSERT_THAT(sges, testing::SizeIs(1));
     EXPECT_EQ(sges[0].addr, address);
     EXPECT_EQ(sges[0].length, 200u);
-    EXPECT_GE(sges[0].lkey, 1u << 8); // of reg_mr
+    EXPECT_GE(sges[0].lkey, 1u << 8); // from reg_mr
 }
 
 TEST_F(PortTest, QueueNotSetUp) {
@@ -65,7 +65,7 @@ TEST_F(PortTest, QueueNotSetUp) {
     rte_eth_conf conf{};
     ASSERT_EQ(rte_eth_dev_configure(id(), 1, 1, &conf), 0);
     EXPECT_EQ(rte_eth_dev_start(id()), -EINVAL);
-    // ethdev passes these on whether or not there is such a queue.
+    // ethdev calls these whether or not the queue exists.
     rte_eth_burst_mode mode{};
     EXPECT_EQ(rte_eth_rx_burst_mode_get(id(), 0, &mode), -EINVAL);
     EXPECT_EQ(rte_eth_tx_burst_mode_get(id(), 0, &mode), -EINVAL);
@@ -74,7 +74,7 @@ TEST_F(PortTest, QueueNotSetUp) {
     EXPECT_EQ(rte_eth_set_queue_rate_limit(id(), 0, 10), -ENOTSUP);
 }
 
-/// All queues of a port have one burst function, that of the most demanding one.
+/// All queues of a port have one burst function, that of the most demanding queue.
 TEST_F(PortTest, BurstModeIsThePorts) {
     rx_offloads = RTE_ETH_RX_OFFLOAD_SCATTER;
     const test_eal::Pool small = test_eal::make_pool(255, 1024 + RTE_PKTMBUF_HEADROOM);
@@ -97,7 +97,7 @@ TEST_F(PortTest, InfoTellsTheDevicesLimits) {
     bring_up();
     rte_eth_dev_info info{};
     ASSERT_EQ(rte_eth_dev_info_get(id(), &info), 0);
-    EXPECT_EQ(info.max_rx_queues, 500); // two CQs a pair of queues
+    EXPECT_EQ(info.max_rx_queues, 500); // two CQs per pair of queues
     EXPECT_EQ(info.reta_size, 128);
     EXPECT_EQ(info.rx_desc_lim.nb_max, 4096);
     EXPECT_EQ(info.tx_desc_lim.nb_seg_max, 8);
@@ -123,7 +123,7 @@ TEST_F(PortTest, AddressesAndModesWhileRunning) {
     rte_ether_addr groups[]{{{1, 0, 0x5e, 0, 0, 1}}, {{1, 0, 0x5e, 0, 0, 2}}};
     ASSERT_EQ(rte_eth_dev_set_mc_addr_list(id(), groups, 2), 0);
     EXPECT_GT(rdma.alive("flow"), flows);
-    EXPECT_EQ(rte_eth_dev_set_mc_addr_list(id(), &mac, 1), -EINVAL); // no multicast address
+    EXPECT_EQ(rte_eth_dev_set_mc_addr_list(id(), &mac, 1), -EINVAL); // not a multicast address
     ASSERT_EQ(rte_eth_dev_set_mc_addr_list(id(), nullptr, 0), 0);
     EXPECT_EQ(rdma.alive("flow"), flows);
 
@@ -208,7 +208,7 @@ TEST_F(PortTest, HashConfiguration) {
     rte_eth_rss_conf types_only{};
     ASSERT_EQ(rte_eth_dev_rss_hash_conf_get(id(), &types_only), 0);
     EXPECT_EQ(types_only.rss_hf, RTE_ETH_RSS_NONFRAG_IPV4_TCP);
-    // A configuration without a key is one with the driver's own.
+    // A configuration without a key selects the driver's own.
     ASSERT_EQ(rte_eth_dev_stop(id()), 0);
     ASSERT_EQ(configure(kQueues, kQueues), 0);
     conf.rss_key_len = sizeof(key);
@@ -263,7 +263,7 @@ TEST_F(PortTest, StatisticsOutliveQueuesAndResets) {
     EXPECT_EQ(extended_stat("rx_q1_errors"), 3u);
 
     ASSERT_EQ(rte_eth_dev_stop(id()), 0);
-    ASSERT_EQ(configure(1, 1), 0); // both queues go
+    ASSERT_EQ(configure(1, 1), 0); // both queues are removed
     ASSERT_EQ(rte_eth_stats_get(id(), &stats), 0);
     EXPECT_EQ(stats.ipackets, 5u);
     EXPECT_EQ(stats.opackets, 7u);
@@ -274,7 +274,7 @@ TEST_F(PortTest, StatisticsOutliveQueuesAndResets) {
     EXPECT_EQ(stats.opackets, 0u);
 }
 
-/// A queue that is refitted at start goes on counting from the same base.
+/// A queue that is refitted at start keeps counting from the same base.
 TEST_F(PortTest, StatisticsOutliveAnotherMtu) {
     bring_up();
     Port& port = Port::of(dev);
@@ -297,7 +297,7 @@ TEST_F(PortTest, StatisticsOutliveAnotherMtu) {
     EXPECT_EQ(extended_stat("rx_q1_packets"), 4u);
 }
 
-/// What an error or a stop takes back may have been counted before the statistics were reset.
+/// What an error or a stop takes back may have been counted before statistics were reset.
 TEST_F(PortTest, StatisticsNeverGoBelowZero) {
     bring_up();
     TxRing& ring = *Port::of(dev).tx_queues[0]->ring;
@@ -313,7 +313,7 @@ TEST_F(PortTest, StatisticsNeverGoBelowZero) {
         EXPECT_EQ(stats.oerrors, 3u);
     };
     expect_sent(0, 0);
-    ring.counters.packets += 5; // what is sent from then on counts from zero
+    ring.counters.packets += 5; // what is sent from now on counts from zero
     ring.counters.bytes += 500;
     expect_sent(5, 500);
 }
@@ -370,7 +370,7 @@ TEST_F(PortTest, LinkAndRemovalEvents) {
     fatal.event_type = IBV_EVENT_DEVICE_FATAL;
     EXPECT_EQ(rte_eth_dev_is_removed(id()), 0);
     rdma.raise(fatal);
-    EXPECT_EQ(wait_for(removals, 1), 1); // after the event before it
+    EXPECT_EQ(wait_for(removals, 1), 1); // after the preceding event
     EXPECT_EQ(link_changes, 1);
     event.element.port_num = 1;
     rdma.raise(event);
@@ -390,7 +390,7 @@ TEST_F(PortTest, LinkAndRemovalEvents) {
     rdma.raise(fatal);
     while (rdma.acknowledged() < 7)
         std::this_thread::yield();
-    close(); // waits for who is at the event
+    close(); // waits for the thread that handles the event
     EXPECT_EQ(removals, 2) << "who has not asked for it is not told";
 }
 
@@ -450,7 +450,7 @@ TEST_F(PortTest, FastFreeIsAPromiseOfAllQueues) {
     conf.txmode.offloads = RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE;
     ASSERT_EQ(rte_eth_dev_configure(id(), kQueues, kQueues, &conf), 0);
     const SharedBursts& bursts = Port::of(dev).shared.bursts;
-    for (const uint16_t queue : {uint16_t{1}, uint16_t{0}}) { // the other one is from before
+    for (const uint16_t queue : {uint16_t{1}, uint16_t{0}}) { // the other one is older
         ASSERT_EQ(rte_eth_tx_queue_setup(id(), queue, kDescriptors, 0, nullptr), 0);
         ASSERT_EQ(rte_eth_dev_start(id()), 0);
         EXPECT_EQ((bursts.tx_spec().offloads & RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE) != 0, queue == 0);
@@ -458,7 +458,7 @@ TEST_F(PortTest, FastFreeIsAPromiseOfAllQueues) {
     }
 }
 
-/// Of a port whose netdev is not to be seen: InfiniBand counts lanes by bits, 2x last.
+/// For a port whose netdev is not visible: InfiniBand encodes lanes as bits, with 2x last.
 TEST_F(PortTest, SpeedsByTheNumberOfLanes) {
     ibv_port_attr attributes{};
     attributes.state = IBV_PORT_ACTIVE;
@@ -480,7 +480,7 @@ TEST_F(PortTest, TxQueuesAreSetUpAtRunTime) {
     ASSERT_EQ(rte_eth_dev_tx_queue_start(id(), 1), 0);
 }
 
-/// The port runs with the burst function of queues set up before it was configured otherwise.
+/// The port runs with the burst function of queues that were set up before it was reconfigured.
 TEST_F(PortTest, TxQueueAtRunTimeThatNeedsAnotherBurst) {
     bring_up();
     ASSERT_EQ(rte_eth_dev_stop(id()), 0);
@@ -505,8 +505,8 @@ TEST_F(PortTest, RateLimits) {
     bring_up();
     EXPECT_EQ(rte_eth_set_queue_rate_limit(id(), 0, 1), -EINVAL);
     EXPECT_EQ(rte_eth_set_queue_rate_limit(id(), 0, 31), -EINVAL);
-    EXPECT_EQ(rte_eth_set_queue_rate_limit(id(), kQueues, 10), -EINVAL); // ethdev knows the device
-    EXPECT_EQ(rte_eth_set_queue_rate_limit(id(), 100, 10), -EINVAL);     // limit only
+    EXPECT_EQ(rte_eth_set_queue_rate_limit(id(), kQueues, 10), -EINVAL); // ethdev only checks the
+    EXPECT_EQ(rte_eth_set_queue_rate_limit(id(), 100, 10), -EINVAL);     // device limit
     ASSERT_EQ(rte_eth_set_queue_rate_limit(id(), 0, 10), 0);
     ASSERT_EQ(rdma.rates.size(), 1u);
     EXPECT_EQ(rdma.rates.begin()->second, 10'000u);

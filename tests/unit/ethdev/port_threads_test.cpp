@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Control calls beside other threads: that of events, and those that make flow rules.
+// Control calls next to other threads: the event thread, and those that create flow rules.
 #include "tests/unit/ethdev/port_fixture.hpp"
 #include "tests/unit/flow/rule.hpp"
 
@@ -16,7 +16,7 @@ void wait_for(const std::atomic<bool>& what) {
     ASSERT_TRUE(what);
 }
 
-/// A handler that asks the port for something while another thread closes it.
+/// A handler that queries the port while another thread closes it.
 TEST_F(PortTest, IsClosedWhileItsApplicationIsTold) {
     struct Handler {
         std::atomic<bool> called = false, closing = false, answered = false;
@@ -27,7 +27,7 @@ TEST_F(PortTest, IsClosedWhileItsApplicationIsTold) {
         of.called = true;
         while (!of.closing)
             std::this_thread::yield();
-        // The other thread is to be waiting by then.
+        // The other thread should be waiting by then.
         std::this_thread::sleep_for(std::chrono::milliseconds(200));
         rte_eth_stats stats{};
         of.answered = rte_eth_stats_get(port, &stats) == 0;
@@ -44,7 +44,7 @@ TEST_F(PortTest, IsClosedWhileItsApplicationIsTold) {
     EXPECT_TRUE(handler.answered);
 }
 
-/// ethdev lets any thread make flow rules, which share hash QPs with the port's own rules.
+/// ethdev lets any thread create flow rules, which share hash QPs with the port's own rules.
 TEST_F(PortTest, FlowRulesComeAndGoBesideThePortsOwn) {
     bring_up();
     std::atomic<bool> over = false;

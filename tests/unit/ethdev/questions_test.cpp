@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Answers of the primary, of which EAL may hand out an older one.
+// Answers from the primary: EAL may deliver an older one.
 #include "drivers/net/rawqp/ethdev/process/questions.hpp"
 
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 namespace rawqp::test {
 namespace {
 
-/// With both ends of a pipe.
+/// With both ends of a pipe attached.
 rte_mp_msg answer_to(uint32_t number) {
     AnswerMessage answer;
     answer.number = number;

@@ -9,7 +9,7 @@
 namespace rawqp {
 namespace {
 
-/// What is allocated of DPDK's heaps: pieces and bytes.
+/// What is allocated in DPDK's heaps: number of blocks and bytes.
 std::pair<unsigned, size_t> in_use() {
     std::pair<unsigned, size_t> sum{};
     for (unsigned i = 0; i < rte_socket_count(); ++i) {

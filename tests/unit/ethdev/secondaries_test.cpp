@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the primary says to secondary processes, and for whom it waits.
+// What the primary tells secondary processes, and which ones it waits for.
 #include "common/fd.hpp"
 #include "drivers/net/rawqp/ethdev/process/secondaries.hpp"
 #include "tests/unit/ethdev/port_fixture.hpp"
@@ -16,7 +16,7 @@ namespace {
 class SecondariesTest : public PortTest {
   protected:
     Secondaries& secondaries() { return *Port::of(dev).secondaries; }
-    /// What the process at that end does.
+    /// Receives as the process at that end.
     static std::optional<EventMessage> hear(const Fd& end, int flags = MSG_DONTWAIT) {
         EventMessage event;
         if (recv(end.get(), &event, sizeof event, flags) != sizeof event) return {};
@@ -47,7 +47,7 @@ TEST_F(SecondariesTest, OneThatIsHereIsWaitedFor) {
     EXPECT_TRUE(answered);
 }
 
-/// Else each start of the port would wait for it.
+/// Otherwise each start of the port would wait for it.
 TEST_F(SecondariesTest, OneThatAnswersAgainIsMuteNoMore) {
     bring_up();
     const Fd end = secondaries().admit().value();
@@ -62,7 +62,7 @@ TEST_F(SecondariesTest, OneThatAnswersAgainIsMuteNoMore) {
     EXPECT_FALSE(hear(end)) << "it was asked again";
 }
 
-/// Its answer to `attach` came too late for it, or was lost: it knows of no channel.
+/// Its answer to `attach` was late or lost: it does not know of the channel.
 TEST_F(SecondariesTest, OneThatHasNotComeYetIsNotWaitedFor) {
     bring_up();
     const Fd end = secondaries().admit().value();
@@ -70,7 +70,7 @@ TEST_F(SecondariesTest, OneThatHasNotComeYetIsNotWaitedFor) {
     EXPECT_TRUE(hear(end)) << "it is told all the same";
 }
 
-/// Nobody has to be told of anything for that: a tool that comes and goes leaves no descriptors.
+/// This needs no message to anybody: a tool that comes and goes leaves no descriptors behind.
 TEST_F(SecondariesTest, OnesThatHaveGoneAreForgottenWhenTheNextOneComes) {
     bring_up();
     const auto descriptors = [] {
@@ -83,7 +83,7 @@ TEST_F(SecondariesTest, OnesThatHaveGoneAreForgottenWhenTheNextOneComes) {
     EXPECT_EQ(descriptors(), before);
 }
 
-/// It may be in the midst of a burst, and is told again when it goes on.
+/// It may be in the middle of a burst, and is told again when it continues.
 TEST_F(SecondariesTest, OneThatLeavesNoRoomForMessagesIsNotForgotten) {
     bring_up();
     const Fd end = secondaries().admit().value();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A port in a secondary process, before it is one.
+// A port in a secondary process, before it is connected.
 #include "drivers/net/rawqp/ethdev/driver/formats.hpp"
 #include "drivers/net/rawqp/ethdev/secondary/secondary.hpp"
 #include "tests/unit/eal.hpp"
@@ -11,7 +11,7 @@ namespace {
 
 using SecondaryPortTest = test_eal::EalTest;
 
-/// The primary may be about to make the port, or to make it anew.
+/// The primary may be about to create the port, or to recreate it.
 TEST_F(SecondaryPortTest, WhatIsSharedIsReadByWhoIsAdmitted) {
     constexpr uint16_t kId = RTE_MAX_ETHPORTS - 1;
     rte_eth_dev_data data{};

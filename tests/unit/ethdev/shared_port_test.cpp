@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What processes share of a port: the life of its queues, and the rings' freedom of pointers.
+// What processes share of a port: the states of its queues, and rings without pointers.
 #include "drivers/net/rawqp/ethdev/queues/queue.hpp"
 #include "drivers/net/rawqp/ethdev/shared_port.hpp"
 #include "tests/unit/ethdev/port_fixture.hpp"
@@ -11,7 +11,7 @@ namespace {
 
 using enum QueueState;
 
-/// As the table in shared_port.hpp says.
+/// As in the table in shared_port.hpp.
 TEST(QueueStateTest, AllowsTheseTransitionsOnly) {
     const std::set<std::pair<QueueState, QueueState>> allowed{
         {absent, set_up},   {set_up, absent},    {set_up, set_up},   {set_up, running},
@@ -23,7 +23,7 @@ TEST(QueueStateTest, AllowsTheseTransitionsOnly) {
                 << static_cast<int>(from) << " to " << static_cast<int>(to);
 }
 
-/// By these, other processes choose the bursts that the primary has chosen.
+/// From these, other processes choose the same bursts as the primary.
 TEST(SharedBurstsTest, TellAllThatDecides) {
     RxSpec rx;
     rx.offloads = RTE_ETH_RX_OFFLOAD_TIMESTAMP;

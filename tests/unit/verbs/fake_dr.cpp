@@ -94,7 +94,7 @@ mlx5dv_dr_rule* create_rule(mlx5dv_dr_matcher* matcher, mlx5dv_flow_match_parame
     DrRule rule{reinterpret_cast<const DrMatcher*>(matcher), bytes_of(value), {}};
     for (size_t i = 0; i < count; ++i)
         rule.actions.push_back(reinterpret_cast<const DrAction*>(actions[i]));
-    if (rule.group() != 0) dr->unsettled = true; // those of the root are commands
+    if (rule.group() != 0) dr->unsettled = true; // rules of the root are commands
     return keep<mlx5dv_dr_rule>(dr->rules, std::move(rule));
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// libmlx5's software steering (mlx5dv_dr) as the driver uses it. What a rule was written for, the
-// device may do until the next mlx5dv_dr_domain_sync.
+// libmlx5's software steering (mlx5dv_dr) as the driver uses it. The device may still use what a
+// rule refers to until the next mlx5dv_dr_domain_sync.
 #pragma once
 
 #include "tests/unit/verbs/fake_rdma.hpp"
@@ -40,7 +40,7 @@ struct DrRule {
     }
 };
 
-/// One at a time, of a device that lives longer.
+/// Only one at a time, for a device that outlives it.
 class FakeDr {
   public:
     explicit FakeDr(FakeRdma& device);
@@ -51,14 +51,14 @@ class FakeDr {
     bool offered = true; ///< else there is no domain
     int refuses = 0;     ///< errno for matchers below the root
     int sync_error = 0;
-    size_t fail_rule = 0;   ///< of rules from now on, this one (1: the next) fails
+    size_t fail_rule = 0;   ///< this future rule (1: the next) fails
     bool unsettled = false; ///< something was written since the last sync
     size_t domains = 0;
     std::vector<std::unique_ptr<DrTable>> tables;
     std::vector<std::unique_ptr<DrMatcher>> matchers;
     std::vector<std::unique_ptr<DrAction>> actions;
     std::vector<std::unique_ptr<DrRule>> rules;
-    /// TIRs and counters that rules may still refer to which are gone for the driver.
+    /// TIRs and counters that the driver has destroyed but that rules may still refer to.
     std::set<const mlx5dv_devx_obj*> leaving;
     FakeRdma& device;
 };

@@ -12,12 +12,12 @@ namespace {
 
 FakeRdma* device = nullptr;
 
-/// A PD, or the parent domain of one.
+/// A PD or a parent domain.
 struct PdObject : ibv_pd {
     ibv_parent_domain_init_attr parent{};
 };
 
-/// Memory of a ring, from the allocators of its parent domain.
+/// The memory of a ring, from the allocators of its parent domain.
 class Ring {
   public:
     static constexpr size_t kPage = 4096;
@@ -47,7 +47,7 @@ struct Cq : FakeVerbsCq {
 
 } // namespace
 
-/// The verbs functions, as static members so that they may reach FakeRdma's books.
+/// The verbs functions, as static members so that they can access FakeRdma's records.
 struct FakeVerbs {
     template <class T> static T* made(const char* kind, T* object) {
         ++device->alive_[kind];
@@ -58,7 +58,7 @@ struct FakeVerbs {
         delete object;
         return 0;
     }
-    /// The same for objects of which tests look at the living.
+    /// The same for objects that tests can look at while they exist.
     template <class Object, class Kept>
     static Object* kept(const char* kind, std::vector<std::unique_ptr<Kept>>& all, Object* object) {
         all.emplace_back(object);
@@ -73,7 +73,7 @@ struct FakeVerbs {
         --device->alive_[kind];
         return 0;
     }
-    /// Whether none of the living `uses` the object in question.
+    /// Whether no existing object of `all` uses the one in question.
     template <class Kept, class Uses>
     static bool free_of(const std::vector<std::unique_ptr<Kept>>& all, Uses uses) {
         return std::none_of(all.begin(), all.end(), [&](const auto& each) { return uses(*each); });
@@ -82,7 +82,7 @@ struct FakeVerbs {
         errno = error;
         return nullptr;
     }
-    /// True when the call is to fail; errno is set then.
+    /// Returns true, with errno set, if the call is to fail.
     static bool refused(const char* name) {
         errno = device->enter(name);
         return errno != 0;
@@ -137,7 +137,7 @@ struct FakeVerbs {
         };
         provider->read_counters = [](ibv_counters* counters, uint64_t* values, uint32_t count,
                                      uint32_t) {
-            // As the kernel (UVERBS_METHOD_COUNTERS_READ): not while no flow counts there.
+            // Like the kernel (UVERBS_METHOD_COUNTERS_READ): not unless a flow counts there.
             const bool used = std::ranges::any_of(device->flows, [&](const auto& flow) {
                 if (flow->matcher != nullptr) return false;
                 const auto spec =
@@ -230,7 +230,7 @@ struct FakeVerbs {
     }
     static ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attributes) {
         if (refused("create_qp_ex")) return nullptr;
-        if ((attributes->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0) // no ibv_wr_*
+        if ((attributes->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0) // there is no ibv_wr_*
             return failed<ibv_qp>(EOPNOTSUPP);
         if (attributes->qp_type != IBV_QPT_RAW_PACKET || attributes->pd == nullptr)
             return failed<ibv_qp>(EINVAL);
@@ -292,7 +292,7 @@ struct FakeVerbs {
         if (refused("create_rwq_ind_table")) return nullptr;
         const uint32_t most = device->attributes.rss_caps.max_rwq_indirection_table_size;
         const size_t entries = size_t{1} << attributes->log_ind_tbl_size;
-        if (entries > most) return failed<ibv_rwq_ind_table>(EINVAL); // as the kernel
+        if (entries > most) return failed<ibv_rwq_ind_table>(EINVAL); // like the kernel
         auto* const table = new Table{};
         table->context = context;
         table->wqs.assign(attributes->ind_tbl, attributes->ind_tbl + entries);
@@ -306,7 +306,7 @@ struct FakeVerbs {
     static ibv_flow* create_flow(ibv_qp* qp, ibv_flow_attr* attributes) {
         if (refused("create_flow")) return nullptr;
         auto flow = std::make_unique<Flow>(qp, attributes);
-        int error = attributes->priority < device->priorities ? 0 : EINVAL; // as mlx5_ib
+        int error = attributes->priority < device->priorities ? 0 : EINVAL; // like mlx5_ib
         if (error == 0 && device->refuse_flow) error = device->refuse_flow(*flow);
         if (error != 0) return failed<ibv_flow>(error);
         ibv_flow* const created = kept("flow", device->flows, flow.release());
@@ -366,7 +366,7 @@ struct FakeVerbs {
         const auto* const matcher = reinterpret_cast<Matcher*>(handle);
         auto flow = std::make_unique<Flow>(
             matcher, value, std::vector<mlx5dv_flow_action_attr>(actions, actions + count));
-        if (matcher->level >= device->priorities) return failed<ibv_flow>(ENOMEM); // as mlx5_ib
+        if (matcher->level >= device->priorities) return failed<ibv_flow>(ENOMEM); // like mlx5_ib
         ibv_flow* const created = kept("flow", device->flows, flow.release());
         if (device->on_change) device->on_change();
         return created;
@@ -381,7 +381,7 @@ struct FakeVerbs {
 
     static mlx5dv_devx_obj* create_devx(ibv_context*, const void* in, size_t in_bytes, void* out,
                                         size_t out_bytes) {
-        if (!device->offers_devx) return failed<mlx5dv_devx_obj>(EINVAL); // as the kernel
+        if (!device->offers_devx) return failed<mlx5dv_devx_obj>(EINVAL); // like the kernel
         if (refused("devx_obj_create")) return nullptr;
         const auto* const command = static_cast<const uint8_t*>(in);
         auto* const object = new DevxObject{{command, command + in_bytes}, device->next_number_++};
@@ -447,7 +447,7 @@ struct FakeVerbs {
         api.create_cq = create_cq;
         api.destroy_cq = destroy_cq;
         api.create_qp = create_qp;
-        api.qp_to_qp_ex = [](ibv_qp*) -> ibv_qp_ex* { return nullptr; }; // has no ibv_wr_*
+        api.qp_to_qp_ex = [](ibv_qp*) -> ibv_qp_ex* { return nullptr; }; // there is no ibv_wr_*
         api.modify_qp = modify_qp;
         api.destroy_qp = destroy_qp;
         api.get_async_event = get_async_event;

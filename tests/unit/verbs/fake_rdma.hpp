@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// An RDMA device that exists in memory only, with its provider: it answers every verbs call of the
-// control path, keeps what it is asked for, checks that objects are released in order, and fails
-// the n-th call on request. Its queues record what is posted; it moves no packet.
+// An RDMA device in memory, with its provider: it answers every verbs call of the control path,
+// records the requests, checks that objects are released in order, and fails the n-th call on
+// request. Its queues record what is posted; no packets move.
 #pragma once
 
 #include "common/verbs/api.hpp"
@@ -16,7 +16,8 @@
 
 namespace verbs_test {
 
-/// The last one made answers: not all verbs functions have an argument to find their device by.
+/// The last one created answers, because some verbs functions have no argument that identifies
+/// their device.
 class FakeRdma {
   public:
     FakeRdma();
@@ -25,9 +26,9 @@ class FakeRdma {
     FakeRdma& operator=(const FakeRdma&) = delete;
 
     [[nodiscard]] const verbs::Api& api() const { return api_; }
-    /// From now on it is a device of libmlx5 as far as flows are concerned.
+    /// From now on, it acts as a libmlx5 device with regard to flows.
     void offer_mlx5_flows();
-    /// For who offers more.
+    /// For tests that offer more.
     [[nodiscard]] verbs::Api& api_to_fill() { return api_; }
 
     /// Call number `nth` from now on (1: the next one) fails with `error`, once.
@@ -36,20 +37,20 @@ class FakeRdma {
     void fail_always(const std::string& name, int error) { failing_[name] = error; }
     /// The next call with this name fails with `error`.
     void fail_next(const std::string& name, int error) { failing_once_[name] = error; }
-    /// Name of the call that fail_call made fail; empty: none was reached.
+    /// The name of the call that fail_call made fail; empty: none was reached.
     [[nodiscard]] const std::string& failed() const { return failed_; }
     [[nodiscard]] unsigned calls(const std::string& name) const;
-    [[nodiscard]] unsigned calls() const; ///< all; none that release an object
+    [[nodiscard]] unsigned calls() const; ///< all but those that release an object
 
-    /// Objects alive, all kinds together; "" when none, or their names and counts.
+    /// Existing objects of all kinds: their names and counts; "" if there are none.
     [[nodiscard]] std::string alive() const;
     [[nodiscard]] int alive(const std::string& kind) const;
 
-    /// What the driver reads from the async fd next.
+    /// Sets what the driver reads next from the async fd.
     void raise(const ibv_async_event& event);
     [[nodiscard]] unsigned acknowledged() const { return acknowledged_; }
 
-    // What is alive of these, in order of creation.
+    // The existing objects of these kinds, in order of creation.
     std::vector<std::unique_ptr<Table>> tables;
     std::vector<std::unique_ptr<Qp>> qps;
     std::vector<std::unique_ptr<Flow>> flows;
@@ -67,26 +68,26 @@ class FakeRdma {
     bool offers_counters = false;
     bool offers_devx = false;
     unsigned mr_access = 0; ///< ibv_access_flags of the last MR
-    /// Numbers of WQs, and the firmware commands that changed them.
+    /// WQ numbers, and the firmware commands that changed the WQs.
     std::vector<std::pair<uint32_t, std::vector<uint8_t>>> wq_changes;
-    /// What commands query of an object is this, after the status; empty: zeros.
+    /// The answer to commands that query an object, after the status; empty: zeros.
     std::vector<uint8_t> devx_answer;
     /// Refuses a flow with the errno returned; 0 accepts.
     std::function<int(const Flow&)> refuse_flow;
 
-    /// Called after each change of the flows (to look at intermediate states).
+    /// Called after each change of flows (to look at intermediate states).
     std::function<void()> on_change;
-    /// Objects released while in use, WQs posted to while not in RDY: must stay empty.
+    /// Objects released while in use, WQs posted to while not in RDY: must remain empty.
     std::vector<std::string> violations;
     std::vector<const void*> ring_memory; ///< of every CQ ever created from a parent domain
-    std::map<uint32_t, uint32_t> rates;   ///< kbit/s by number of the QP, as set since its reset
+    std::map<uint32_t, uint32_t> rates;   ///< kbit/s by QP number, as set since the QP's reset
 
   private:
     friend struct FakeVerbs;
     int enter(const std::string& name); ///< 0, or the errno to fail with
     void check(bool right, const char* violation);
 
-    FakeRdma* const outer_; ///< that answered before
+    FakeRdma* const outer_; ///< the one that answered before
     verbs::Api api_;
     std::map<std::string, int> alive_;
     std::map<std::string, unsigned> calls_;

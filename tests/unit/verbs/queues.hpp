@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The provider's side of the verbs data path: records what is posted, plays completions.
+// The provider's side of the verbs data path: records what is posted, simulates completions.
 #pragma once
 
 #include "common/verbs/api.hpp"
@@ -18,8 +18,8 @@ struct Completion {
     uint64_t ticks = 0, wallclock_ns = 0;
 };
 
-/// A CQ with both faces. Completions wait in `queue` for the extended one; `open` tells that a poll
-/// was started and not ended.
+/// A CQ with both interfaces. Completions wait in `queue` for the extended one; `open` means that a
+/// poll was started but not ended.
 struct FakeVerbsCq {
     FakeVerbsCq() {
         handle.cq_context = this;
@@ -66,7 +66,7 @@ template <class Request> struct Posted {
     std::vector<ibv_sge> sges;
 };
 
-/// Copies a chain of requests; refuses from the one after `accept` more on, as a full queue does.
+/// Copies a chain of requests; refuses those after the next `accept` ones, like a full queue.
 template <class Request>
 int record(std::vector<Posted<Request>>& log, size_t& accept, Request* request, Request** bad) {
     for (; request != nullptr; request = request->next) {
@@ -80,7 +80,7 @@ int record(std::vector<Posted<Request>>& log, size_t& accept, Request* request, 
     return 0;
 }
 
-/// A receive WQ, ready. `misuse` counts calls to post in another state.
+/// A receive WQ in the ready state. `misuse` counts posting in any other state.
 struct FakeVerbsWq {
     FakeVerbsWq() {
         handle.owner = this;
@@ -96,7 +96,8 @@ struct FakeVerbsWq {
     FakeVerbsWq& operator=(const FakeVerbsWq&) = delete;
 
     struct Handle : ibv_wq {
-        FakeVerbsWq* owner = nullptr; // wq_context is the user's: ibv_create_wq sets it
+        FakeVerbsWq* owner =
+            nullptr; // not wq_context, which belongs to the user: ibv_create_wq sets it
     };
     static FakeVerbsWq& of(ibv_wq* wq) { return *static_cast<Handle*>(wq)->owner; }
 
@@ -107,8 +108,8 @@ struct FakeVerbsWq {
     Handle handle{};
 };
 
-/// A QP that takes requests by ibv_post_send and by ibv_wr_*; both end in `posted`, and a request
-/// of the one kind is written as the other would be.
+/// A QP that takes requests by ibv_post_send and by ibv_wr_*. Both end up in `posted`, where
+/// requests of one kind look like those of the other.
 struct FakeVerbsQp {
     FakeVerbsQp() {
         handle.qp_base.qp_context = this;
@@ -172,7 +173,7 @@ struct FakeVerbsQp {
     std::vector<Posted<ibv_send_wr>> built; ///< since ibv_wr_start
     size_t accept = SIZE_MAX;
     int calls = 0;
-    ibv_context context{}; ///< stands in where there is no device
+    ibv_context context{}; ///< a substitute where there is no device
     ibv_qp_ex handle{};
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a verbs device steers packets by, as the driver asked for it.
+// The steering objects of a verbs device, as requested by the driver.
 #pragma once
 
 #include "tests/unit/verbs/queues.hpp"
@@ -15,7 +15,7 @@ namespace verbs_test {
 
 struct Table : ibv_rwq_ind_table {
     std::vector<const ibv_wq*> wqs;
-    [[nodiscard]] std::vector<uint16_t> queues() const { ///< numbers of the WQs
+    [[nodiscard]] std::vector<uint16_t> queues() const { ///< the WQs' numbers
         std::vector<uint16_t> numbers;
         for (const ibv_wq* const wq : wqs)
             numbers.push_back(static_cast<uint16_t>(wq->wq_num));
@@ -23,7 +23,7 @@ struct Table : ibv_rwq_ind_table {
     }
 };
 
-/// A QP, and what spreads the packets that flows bring to it.
+/// A QP, and how it spreads the packets that flows send to it.
 struct Qp : FakeVerbsQp {
     const ibv_rwq_ind_table* table = nullptr;
     std::vector<uint16_t> queues;
@@ -35,14 +35,14 @@ struct Qp : FakeVerbsQp {
     }
     [[nodiscard]] ibv_qp* plain() { return &handle.qp_base; }
 
-    /// 0, or the errno of mlx5_ib.
+    /// Returns 0, or mlx5_ib's errno.
     [[nodiscard]] int set_hash(const ibv_rx_hash_conf& hash) {
         if (hash.rx_hash_function != IBV_RX_HASH_FUNC_TOEPLITZ ||
             hash.rx_hash_key_len != key.size())
             return EINVAL;
         std::memcpy(key.data(), hash.rx_hash_key, key.size());
         hash_fields = hash.rx_hash_fields_mask;
-        const auto types = [this](unsigned shift) { // a bit for source and one for destination each
+        const auto types = [this](unsigned shift) { // one bit each for source and destination
             return ((hash_fields >> shift & 3) != 0) + ((hash_fields >> (shift + 2) & 3) != 0);
         };
         const bool one_l3_and_one_l4 = types(0) <= 1 && types(4) <= 1;
@@ -50,7 +50,7 @@ struct Qp : FakeVerbsQp {
     }
 };
 
-/// As mlx5dv_create_flow_matcher was asked for it.
+/// The arguments of mlx5dv_create_flow_matcher.
 struct Matcher {
     ibv_context* context = nullptr;
     mlx5dv_flow_table_type table = MLX5DV_FLOW_TABLE_TYPE_NIC_RX;
@@ -59,7 +59,7 @@ struct Matcher {
     std::vector<uint8_t> mask;
 };
 
-/// By mlx5dv_create_flow_action_modify_header, or _packet_reformat with its type.
+/// From mlx5dv_create_flow_action_modify_header, or from _packet_reformat with its type.
 struct FlowAction : ibv_flow_action {
     mlx5dv_flow_table_type table = MLX5DV_FLOW_TABLE_TYPE_NIC_RX;
     std::optional<mlx5dv_flow_action_packet_reformat_type> reformat;
@@ -67,9 +67,9 @@ struct FlowAction : ibv_flow_action {
 };
 
 struct Flow : ibv_flow {
-    Qp* qp = nullptr;                 ///< null: of mlx5dv, and dropping
-    std::vector<uint8_t> bytes;       ///< attr and specs as they came
-    const Matcher* matcher = nullptr; ///< of a flow by mlx5dv, with what follows
+    Qp* qp = nullptr;                 ///< null: a flow of mlx5dv, or one that drops
+    std::vector<uint8_t> bytes;       ///< attr and specs as passed
+    const Matcher* matcher = nullptr; ///< for a flow of mlx5dv, like what follows
     std::vector<uint8_t> value;
     std::vector<mlx5dv_flow_action_attr> actions;
 
@@ -99,7 +99,7 @@ struct Flow : ibv_flow {
         return {bytes.begin() + sizeof(ibv_flow_attr), bytes.end()};
     }
     [[nodiscard]] uint16_t level() const { return attr().priority; }
-    /// Where the first spec of that type stands in bytes; 0: there is none.
+    /// The offset in `bytes` of the first spec of that type; 0: there is none.
     [[nodiscard]] size_t find(uint32_t type) const {
         for (size_t at = sizeof(ibv_flow_attr); at < bytes.size();) {
             uint32_t its_type;
@@ -120,7 +120,7 @@ struct Flow : ibv_flow {
     }
 };
 
-/// Made by a firmware command, which it keeps. Modifying it appends the commands.
+/// Created by a firmware command, which it records. Modifying it appends the commands.
 struct DevxObject {
     std::vector<uint8_t> command;
     uint32_t number = 0;
@@ -143,7 +143,7 @@ struct Counters : ibv_counters {
 
     static Counters& of(ibv_counters* counters) { return *static_cast<Counters*>(counters); }
     int attach(const ibv_flow* flow) {
-        if (flow != nullptr) return ENOTSUP; // as mlx5: only before the flow exists
+        if (flow != nullptr) return ENOTSUP; // like mlx5: only before the flow exists
         ++attached;
         return 0;
     }
