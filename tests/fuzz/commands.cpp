@@ -14,13 +14,13 @@ using namespace prm_test;
 constexpr size_t kMostCommands = 64;
 constexpr size_t kHeadBytes = 8; ///< opcode, user, modifier
 
-/// Somebody whose objects later commands name, and a device that works in between.
+/// A user whose objects are named by later commands, and a device that works in between.
 class Player {
   public:
     Player(Transport& transport, Input& input)
         : transport_(transport), input_(input), opcodes_(transport.opcodes()) {}
 
-    /// Any bytes; often with the number of an object that there is, or the address of memory.
+    /// Arbitrary bytes, often with the number of an existing object or an address in memory.
     [[nodiscard]] Answer command() {
         const Request request = any();
         const Answer answer = transport_.run(request);
@@ -28,7 +28,7 @@ class Player {
             numbers_.push_back(answer.number());
         return answer;
     }
-    /// Rings and doorbell records have whatever the input says.
+    /// Puts whatever the input says into rings and doorbell records.
     void work() {
         const auto page = input_.byte() % kPages;
         input_.fill({reinterpret_cast<uint8_t*>(transport_.pages()) + page * kPage, 64});
@@ -50,7 +50,7 @@ class Player {
             if (at < kHeadBytes) continue;
             const uint8_t what = input_.byte();
             if ((what & 1) != 0)
-                // The low bits are those of a umem's page: what is allowed there.
+                // The low bits are those of a umem's page: its access rights.
                 net::store_be(&request.in[at],
                               transport_.memory + (what >> 4) * kPage + (what >> 1 & 3));
             else if (!numbers_.empty())
@@ -65,14 +65,13 @@ class Player {
     std::vector<Number> numbers_;
 };
 
-/// A slot of the command queue that is the device's, and the mailboxes that it leads to. They lie
-/// in the guest's pages, with whatever the input says: types, lengths, tokens, ways from one to the
-/// next.
+/// A slot of the command queue that the device owns, and the mailboxes that it leads to. They are
+/// in the guest's pages, with whatever the input says: types, lengths, tokens, links to the next.
 class MailboxWriter {
   public:
     MailboxWriter(GuestTransport& guest, Input& input) : guest_(guest), input_(input) {}
 
-    /// False if the slot was not given back.
+    /// Returns false if the slot was not given back.
     [[nodiscard]] bool post() {
         const uint8_t how = input_.byte();
         Slot slot{};
@@ -94,12 +93,12 @@ class MailboxWriter {
     static constexpr size_t kInputLength = 4, kInputMailbox = 8, kOutputMailbox = 48,
                             kOutputLength = 56, kToken = 60, kOwner = 63;
     static constexpr size_t kMailboxBytes = 576, kNext = 560, kMailboxToken = 573;
-    static constexpr size_t kPerPage = 4; ///< mailboxes, as Linux has them
+    static constexpr size_t kPerPage = 4; ///< mailboxes, as in Linux
 
     static void short_length(Slot& slot, size_t at) {
         net::store_be(&slot[at], net::load_be<uint32_t>(&slot[at]) & 0xfff);
     }
-    /// Mostly of a place for a mailbox; else not aligned, across the end of memory, or nowhere.
+    /// Mostly a valid place for a mailbox; else unaligned, across the end of memory, or nowhere.
     uint64_t address() {
         const uint8_t where = input_.byte();
         switch (where & 15) {

@@ -16,7 +16,7 @@ namespace {
 
 using namespace softhca;
 
-constexpr size_t kLongest = 2048; ///< half of what the server reads before it hangs up
+constexpr size_t kLongest = 2048; ///< half of what the server reads before it closes the connection
 constexpr timeval kPatience{10, 0};
 
 /// A program with a device, and its control socket.
@@ -41,7 +41,7 @@ class Program {
     Program(const Program&) = delete;
     Program& operator=(const Program&) = delete;
 
-    /// All that it answers to `request`, after which the client ends.
+    /// All that the program answers to `request`, after which the client disconnects.
     [[nodiscard]] std::string ask(const std::string& request) const {
         const Fd client(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
         sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
@@ -71,7 +71,7 @@ std::string play_control(std::span<const uint8_t> bytes) {
     static const Program program;
     Input input(bytes);
     std::string lines = input.text().substr(0, kLongest);
-    if (lines.find("stall") != std::string::npos) return ""; // which it does, for a second
+    if (lines.find("stall") != std::string::npos) return ""; // it would, for a second
     lines += "\n{\"cmd\":\"link\",\"device\":\"mlx5_0\",\"up\":true}\n";
     const std::string answer = program.ask(lines);
     const auto asked = std::count(lines.begin(), lines.end(), '\n');

@@ -5,7 +5,7 @@
 
 namespace fuzz {
 
-/// The folder with the inputs that fuzzers have found worth keeping, in a folder for each target.
+/// The folder of the inputs that fuzzers found worth keeping, with a subfolder per target.
 std::filesystem::path corpus_folder();
 
 } // namespace fuzz

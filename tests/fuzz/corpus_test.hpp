@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Plays random inputs, and those that fuzzers have found worth keeping, as unit tests.
+// Plays random inputs, and those that fuzzers found worth keeping, as unit tests.
 #pragma once
 
 #include "tests/fuzz/corpus.hpp"
@@ -17,7 +17,7 @@
 namespace fuzz {
 
 struct Target {
-    const char* name; ///< of its folder in corpus/
+    const char* name; ///< also that of its folder in corpus/
     std::string (*play)(std::span<const uint8_t>);
 };
 
@@ -26,10 +26,10 @@ inline void expect_no_problem(const Target& target, const std::vector<uint8_t>& 
     EXPECT_EQ(target.play(input), "") << target.name << ", " << which;
 }
 
-/// So many inputs, of at most `longest` bytes; most begin as one of the corpus, with some bytes
-/// changed.
+/// Plays `count` inputs of at most `longest` random bytes, or from the corpus with some bytes
+/// changed; most are the latter.
 inline void play_some(const Target& target, size_t count, size_t longest) {
-    std::set<std::filesystem::path> files; // in an order of their own, not a file system's
+    std::set<std::filesystem::path> files; // sorted, unlike in a file system
     for (const auto& entry : std::filesystem::directory_iterator(corpus_folder() / target.name))
         files.insert(entry.path());
     std::vector<std::vector<uint8_t>> corpus;

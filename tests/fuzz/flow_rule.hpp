@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// rte_flow rules as a program may write them, of arbitrary bytes: attributes, items, and actions
-// with their configurations. All that one points to is there; what it says is anything.
+// rte_flow rules as a program might write them, from arbitrary bytes: attributes, items, and
+// actions with their configurations. All pointers are valid; what they point to is arbitrary.
 #pragma once
 
 #include "drivers/net/rawqp/ethdev/flow/table.hpp"
@@ -52,7 +52,7 @@ class FlowRule {
         made.push_back({});
         return made.data();
     }
-    /// In the form that the action has.
+    /// In the action's format.
     const void* configuration(rte_flow_action_type type, Input& input, unsigned depth = 0) {
         switch (type) {
         case RTE_FLOW_ACTION_TYPE_RSS: return rss(input);
@@ -68,7 +68,7 @@ class FlowRule {
     }
 
   private:
-    // A value that an enumeration cannot have is none of the driver's business.
+    // Values outside of an enumeration are not the driver's concern.
     static constexpr unsigned kItemTypes = RTE_FLOW_ITEM_TYPE_L2TPV2 + 1,
                               kActionTypes = RTE_FLOW_ACTION_TYPE_CONNTRACK + 1;
     static constexpr size_t kMost = 256; ///< bytes of a structure without pointers
@@ -79,7 +79,7 @@ class FlowRule {
         std::memcpy(bytes.data(), &value, sizeof value);
         return reinterpret_cast<Value*>(bytes.data());
     }
-    /// Just so many, or none, for sanitizers to see what is read behind them.
+    /// Exactly that many, or null, so that sanitizers detect reads beyond them.
     uint8_t* array(Input& input, size_t count) {
         auto& made = arrays_.emplace_back(count);
         input.fill(made);

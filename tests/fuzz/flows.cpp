@@ -11,7 +11,7 @@ namespace {
 using namespace rawqp;
 constexpr size_t kMostRules = 8;
 
-/// What a port makes rules with.
+/// What a port needs to create rules.
 struct Port {
     explicit Port(bool mlx5) {
         if (mlx5) device.offer_mlx5_flows();
@@ -31,7 +31,7 @@ struct Port {
     std::unique_ptr<FlowTable> table;
 };
 
-/// One of each kind, as far as the port has it.
+/// One of each kind that the port supports.
 std::vector<const rte_flow_action_handle*> shared_actions(FlowTable& table) {
     static constexpr uint16_t kQueues[] = {1, 3};
     static const rte_flow_action_count count{};
@@ -49,7 +49,7 @@ std::vector<const rte_flow_action_handle*> shared_actions(FlowTable& table) {
     return shared;
 }
 
-/// Validated, then made.
+/// Validates a rule, then creates it.
 std::string play_rule(Port& port, Input& input,
                       const std::vector<const rte_flow_action_handle*>& shared) {
     FlowRule rule(shared);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The bytes that a fuzzer has chosen. What is missing at the end reads as zeros.
+// The bytes that a fuzzer has chosen. Past their end, zeros are read.
 #pragma once
 
 #include <algorithm>
@@ -20,18 +20,18 @@ class Input {
         fill({&value, 1});
         return value;
     }
-    /// The lower one first.
+    /// Low byte first.
     uint16_t two_bytes() {
         const uint8_t low = byte();
         return static_cast<uint16_t>(low | byte() << 8);
     }
-    /// At most so many.
+    /// At most `count` bytes.
     std::vector<uint8_t> take(size_t count) {
         std::vector<uint8_t> taken(std::min(count, bytes_.size()));
         fill(taken);
         return taken;
     }
-    /// All that are left.
+    /// All remaining bytes.
     std::string text() {
         const auto rest = std::exchange(bytes_, {});
         return {rest.begin(), rest.end()};

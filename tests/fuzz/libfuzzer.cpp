@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Entry points of libFuzzer. RAWQP_FUZZ_PLAY: what plays the inputs.
+// libFuzzer's entry points. RAWQP_FUZZ_PLAY: the function that plays the inputs.
 #include "tests/fuzz/inputs.hpp"
 #include "tests/fuzz/rx_cqes.hpp"
 #include "tests/fuzz/rx_frames.hpp"

@@ -11,14 +11,14 @@
 
 namespace fuzz {
 
-/// Checks what bursts hand out, and keeps some of it for a while.
+/// Checks what bursts return, and keeps some of it for a while.
 class Received {
   public:
     Received(const rte_mempool* pool, unsigned segments) : pool_(pool), segments_(segments) {}
     Received(const Received&) = delete;
     Received& operator=(const Received&) = delete;
 
-    /// Returns what is wrong with the packets of a burst, which are not freed then; empty: nothing.
+    /// Returns what is wrong with a burst's packets, which are then not freed; empty: nothing.
     std::string take(std::span<rte_mbuf* const> packets, bool keep) {
         for (const rte_mbuf* const packet : packets)
             if (std::string wrong = check(packet); !wrong.empty()) return wrong;
@@ -26,7 +26,7 @@ class Received {
         if (!keep) release(packets.size());
         return {};
     }
-    /// Frees what is kept.
+    /// Frees all kept packets.
     void release() { release(kept_.size()); }
 
   private:
@@ -58,7 +58,7 @@ class Received {
     const rte_mempool* pool_;
     unsigned segments_;
     std::vector<rte_mbuf*> kept_;
-    std::set<const void*> out_; ///< mbufs, and where their data starts
+    std::set<const void*> out_; ///< mbufs, and the start of their data
 };
 
 } // namespace fuzz

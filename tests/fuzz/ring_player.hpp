@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A receive ring that an input plays with, whatever its format.
+// A receive ring that is driven by an input, whatever its format.
 #pragma once
 
 #include "drivers/net/rawqp/rings/ring.hpp"
@@ -14,7 +14,7 @@
 
 namespace fuzz {
 
-/// Those of `all` that an input asks for: its bit 0 the first.
+/// The elements of `all` that the input selects: bit 0 is the first.
 template <size_t kCount>
 constexpr uint64_t chosen(uint8_t bits, const std::array<uint64_t, kCount>& all) {
     uint64_t some = 0;
@@ -34,14 +34,14 @@ class RingPlayer {
         start();
         for (size_t step = 0; problem_.empty() && !input_.empty() && step < max_steps; ++step)
             play(input_.byte());
-        if (ring_ != nullptr && problem_.empty()) finish(); // else it cannot be trusted any more
+        if (ring_ != nullptr && problem_.empty()) finish(); // else it cannot be trusted now
         return problem_;
     }
 
   protected:
     static constexpr uint16_t kMaxPoll = 64;
 
-    /// The rest of `spec_` is for the constructor of what inherits.
+    /// Constructors of derived classes fill in the rest of `spec_`.
     RingPlayer(Input input, const rawqp::RingFormat& format, rte_mempool* pool, uint8_t segments,
                bool mark)
         : input_(input), format_(format), received_(pool, segments), mark_(mark) {
@@ -53,9 +53,9 @@ class RingPlayer {
 
     /// One step of the input.
     virtual void play(uint8_t step) = 0;
-    /// Stops and destroys the ring, and looks at what is left.
+    /// Stops and destroys the ring, and checks what is left.
     virtual void finish() = 0;
-    /// The WQ of the ring has been reset.
+    /// Called when the ring's WQ has been reset.
     virtual void forget_posted() = 0;
     virtual void check(const rte_mbuf& packet) = 0;
 
@@ -68,7 +68,7 @@ class RingPlayer {
         if (std::string wrong = received_.take({mbufs.data(), got}, keep); !wrong.empty())
             fail(std::move(wrong));
     }
-    /// The bits say whether the WQ can be reset from now on, and what else the application does.
+    /// The bits decide whether the WQ can be reset from now on, and what else the application does.
     void change(uint8_t step) {
         refuse_reset_ = (step & 0x80) != 0;
         if (step & 0x40) ring_->tell_all = !ring_->tell_all;

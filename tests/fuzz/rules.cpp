@@ -28,7 +28,7 @@ FlowKey key_of(std::span<const uint8_t> frame) {
     return key;
 }
 
-/// A rule with some bytes of the key, one of them changed or none.
+/// A rule with some bytes of the key, of which one may be changed.
 Flow rule_for(const FlowKey& key, Input& input) {
     Flow flow;
     flow.drop = true;

@@ -34,9 +34,9 @@ mlx5::Cqe take_cqe(Input& input) {
     return cqe;
 }
 
-/// The reader that the input asks for, or the next smaller one that there is.
+/// The reader that the input selects, or the next smaller one that the CPU supports.
 unsigned vector_bits(uint8_t choice) {
-    size_t reader = choice % kWidths.size(); // as reader_bits() says
+    size_t reader = choice % kWidths.size(); // as in reader_bits()
     while (!has_vectors(kWidths[reader]))
         --reader;
     return kWidths[reader];
@@ -66,7 +66,7 @@ class Player final : public RingPlayer {
         spec_.wq = &rq_.handle;
         spec_.descriptors = kDescriptors;
         spec_.offloads = chosen(choices.offloads, kOffloads);
-        if ((choices.offloads & 64) != 0 && !striding_) // which have none
+        if ((choices.offloads & 64) != 0 && !striding_) // which have no LRO
             spec_.offloads |= RTE_ETH_RX_OFFLOAD_TCP_LRO;
         spec_.real_time = (choices.offloads & 48) == 48;
         spec_.compressed = (choices.layout & 2) != 0;
@@ -79,9 +79,9 @@ class Player final : public RingPlayer {
         rq_.doorbell.receive = 0;
         completed_ = 0;
     }
-    void check(const rte_mbuf&) override {} // what the input says of packets is anything
+    void check(const rte_mbuf&) override {} // the input may say anything about packets
 
-    /// A device completes only what was posted. All else about the CQE is the input's.
+    /// A device completes only what was posted. Everything else in the CQE comes from the input.
     void play(uint8_t step) override {
         switch (step % 5) {
         case 0: write(true); return;
@@ -100,7 +100,7 @@ class Player final : public RingPlayer {
     }
     void write(bool own) {
         mlx5::Cqe cqe = take_cqe(input_);
-        const uint32_t packets = striding_ ? 1u << kLogStrides : 1; // of a WQE, at most
+        const uint32_t packets = striding_ ? 1u << kLogStrides : 1; // per WQE, at most
         if (uint32_t{rq_.doorbell.receive} * packets == completed_) return;
         const auto entries = static_cast<uint32_t>(cq_.ring.size());
         const uint32_t lap = cq_.producer / entries & mlx5::kOwnerMask;
@@ -133,7 +133,7 @@ class Player final : public RingPlayer {
         if (const unsigned lost = rte_mempool_in_use_count(pool()))
             fail(fmt::format("{} mbufs lost", lost));
     }
-    /// Of mbufs, or for a striding queue in one of its own.
+    /// The packet memory is that of mbufs or, for a striding queue, in a separate mempool.
     [[nodiscard]] bool in_packet_memory(uint64_t address) const {
         struct Search {
             uint64_t address;

@@ -21,7 +21,7 @@ using namespace verbs_test;
 using Bytes = std::vector<uint8_t>;
 
 constexpr uint16_t kDescriptors = 64;
-constexpr uint16_t kRoom = 128; ///< of the first segment
+constexpr uint16_t kRoom = 128; ///< bytes of the first segment
 constexpr unsigned kPoolSize = kDescriptors + 63;
 constexpr size_t kMaxSteps = 1024;
 
@@ -65,7 +65,7 @@ class Player final : public RingPlayer {
         switch (step % 5) {
         case 0: deliver(step); return;
         case 1: break_queue(); return;
-        case 2: // the provider takes so many requests and no more
+        case 2: // how many requests the provider takes
             wq_.accept = step & 0x80 ? input_.byte() : SIZE_MAX;
             return;
         case 3: change(step); return;
@@ -143,8 +143,8 @@ class Player final : public RingPlayer {
     uint8_t crc_bytes_;
     FakeVerbsCq cq_;
     FakeVerbsWq wq_;
-    size_t filled_ = 0;      ///< of wq_.posted
-    std::deque<Bytes> sent_; ///< and not received yet
+    size_t filled_ = 0;      ///< requests of wq_.posted
+    std::deque<Bytes> sent_; ///< but not received yet
     std::vector<std::pair<uint8_t*, size_t>> poisoned_;
     bool broken_ = false; ///< until the WQ is reset
     bool was_reset_ = false;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Arbitrary frames for the Rx reader of the verbs rings, which parses them and sums them up.
+// Arbitrary frames for the Rx reader of the verbs rings, which parses them and checks checksums.
 #pragma once
 
 #include <cstddef>
@@ -9,13 +9,13 @@
 
 namespace fuzz {
 
-/// Plays the wire and the provider that the input describes: frames of any bytes, error
-/// completions, receive requests that are refused. The frames must come out as they went in, and
-/// for mbufs holds what play_cqes says. With AddressSanitizer what follows a frame in its
-/// buffers must not be read. Returns what went wrong; empty: nothing. EAL must run; one thread.
+/// Plays the wire and the provider that the input describes: arbitrary frames, error completions,
+/// refused receive requests. Frames must come out as they went in, and for mbufs the same holds as
+/// in play_cqes. With AddressSanitizer, what follows a frame in its buffers must not be read.
+/// Returns what went wrong; empty: nothing. EAL must run; single-threaded.
 ///
-/// Input: a byte each for offloads and layout, then steps: an opcode byte, and for a frame two
-/// bytes for its length and the frame.
+/// Input: a byte each for offloads and layout, then steps: an opcode byte, followed for a frame by
+/// two bytes for its length and the frame.
 [[nodiscard]] std::string play_frames(std::span<const uint8_t> input);
 
 } // namespace fuzz

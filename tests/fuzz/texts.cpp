@@ -21,7 +21,7 @@ std::string same(const std::string& one, const std::string& other) {
     return one == other ? "" : fmt::format("read back as something else: {} … {}", one, other);
 }
 
-/// As the launcher hands it to the program.
+/// As the launcher passes it to the program.
 std::string play_config(Result<Config> config) {
     if (!config) return reason_of(config);
     if (const auto done = complete(*config); !done) return reason_of(done);

@@ -24,8 +24,8 @@ constexpr size_t kPage = 4096, kPages = 16;
 constexpr int kMostDescriptors = 1024;
 constexpr int kAddressBits = 48; ///< of a program, at most
 
-/// What the program may name as rings, doorbell records and regions. Nothing is mapped on either
-/// side: a device that goes beyond it does not go on unnoticed.
+/// The memory that the program may name as rings, doorbell records and regions. It is unmapped on
+/// either side, so that a device that goes beyond it is noticed.
 class Arena {
   public:
     Arena()
@@ -49,7 +49,7 @@ class Arena {
     uint8_t* start_;
 };
 
-/// The kernel's side: one device, whose work is done between commands.
+/// The kernel's side: one device, which works between commands.
 struct Machine {
     explicit Machine(std::unique_ptr<testbed::FakeWire> own_wire)
         : wire(own_wire.get()),
@@ -66,14 +66,14 @@ struct Machine {
     }
     [[nodiscard]] nlohmann::json objects() const { return device.stats()["objects"]; }
 
-    testbed::FakeWire* wire; ///< the device's
+    testbed::FakeWire* wire; ///< owned by the device
     core::Device device;
     PortConfig config = port_config();
     Port port{config, 0, "/nonexistent"};
     Arena arena;
 };
 
-/// The program: its structs and the room for answers end where their memory ends.
+/// The program: its structs and its space for answers end where their memory ends.
 class Player {
   public:
     Player(Machine& machine, Input input)
@@ -94,7 +94,7 @@ class Player {
     }
 
   private:
-    /// By a header in memory, as the system call has it.
+    /// With a header in memory, as in the system call.
     void send(uint16_t object, uint16_t method) {
         const size_t bytes =
             sizeof(ib_uverbs_ioctl_hdr) + attributes_.size() * sizeof attributes_[0];
@@ -143,7 +143,7 @@ class Player {
         }
         send(object, method);
     }
-    /// Those of the driver begin at a number of their own.
+    /// The driver's IDs start at a number of their own.
     uint16_t id() {
         constexpr uint8_t kDriver = 0x80;
         const uint8_t byte = input_.byte();
@@ -183,8 +183,8 @@ class Player {
         in_place(id, reinterpret_cast<uint64_t>(memory_.emplace_back(size).data()),
                  static_cast<uint16_t>(size));
     }
-    /// A fuzzer learns addresses from comparisons. What it had a device write into its own memory
-    /// would be no finding.
+    /// Fuzzers learn addresses from comparisons. If one made a device write into the fuzzer's own
+    /// memory, that would not be a finding.
     [[nodiscard]] uint64_t safe(uint64_t value) const {
         const auto* const page = reinterpret_cast<const void*>(value & ~(kPage - 1));
         const bool out_of_reach = value < kPage || value >> kAddressBits != 0; // saves system calls
@@ -197,7 +197,7 @@ class Player {
             std::memset(at, 0, sizeof value);
     }
 
-    /// Rings and doorbell records have whatever the input says, and a frame arrives.
+    /// Puts whatever the input says into rings and doorbell records, and a frame arrives.
     void work() {
         const uint8_t where = input_.byte();
         const size_t at = 64u * (where & 7);
@@ -216,7 +216,7 @@ class Player {
     std::vector<std::vector<uint8_t>> memory_; ///< what they point to
 };
 
-/// Files of events, which a program would close.
+/// Event files, which a program would close.
 void close_files() {
     for (int fd = 0; fd < kMostDescriptors; ++fd) {
         if (!fd_table::may_hold(fd) || !fd_table::find(fd)) continue;

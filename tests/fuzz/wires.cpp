@@ -20,7 +20,7 @@ using namespace softhca;
 
 constexpr size_t kMaxFrames = 4096;
 
-/// Takes frames, reading all their bytes, until there are none.
+/// Takes frames, reading all their bytes, until there are none left.
 std::string receive_all(wire::Wire& wire) {
     static std::array<std::byte, wire::kMaxFrame> copy;
     for (size_t i = 0; i < kMaxFrames; ++i) {
@@ -28,7 +28,7 @@ std::string receive_all(wire::Wire& wire) {
         if (frame.empty()) return "";
         if (frame.size() > wire::kMaxFrame) return fmt::format("a frame of {} bytes", frame.size());
         std::memcpy(copy.data(), frame.data(), frame.size());
-        asm volatile("" : : "r"(copy.data()) : "memory"); // or nobody would miss the copy
+        asm volatile("" : : "r"(copy.data()) : "memory"); // keeps the copy from being optimized out
         wire.pop();
     }
     return "";
@@ -48,7 +48,7 @@ std::string play_captures(std::span<const uint8_t> bytes) {
 
 std::string play_cables(std::span<const uint8_t> bytes) {
     Input input(bytes);
-    // One for all inputs, as sanitizers take their time to map memory. Each finds zeros in it.
+    // One for all inputs, because sanitizers map memory slowly. Each input finds it zeroed.
     static const std::shared_ptr<wire::Cable> cable = wire::make_local_cable();
     if (madvise(cable.get(), sizeof *cable, MADV_DONTNEED) != 0) return "no empty cable";
     wire::CableEnd end(*cable, 1);

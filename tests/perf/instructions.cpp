@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Runs each burst function of the mlx5 rings on fake rings under callgrind, which counts the
-// instructions of the bursts alone. Without valgrind it runs and measures nothing.
+// Runs each burst function of the mlx5 rings on fake rings under callgrind, which counts only the
+// instructions of the bursts. Without valgrind it runs but measures nothing.
 //
-// One dump for each case, named in its "desc: Trigger" line: "rx scalar", "tx AVX2 fast-free" …
+// One dump per case, named in its "desc: Trigger" line: "rx scalar", "tx AVX2 fast-free" …
 #include "tests/perf/queues.hpp"
 
 #include <fmt/format.h>
@@ -19,7 +19,7 @@ rte_mempool* pool() {
     return pool;
 }
 
-/// Counts what `burst` does with kCounted packets, so many at a time. `before` is not counted.
+/// Counts what `burst` does with kCounted packets, `packets` at a time. `before` is not counted.
 template <class Before, class Burst>
 void count(const std::string& name, uint16_t packets, Before before, Burst burst) {
     for (int i = 0; i < kWarmUp + kCounted; i += packets) {
@@ -33,7 +33,7 @@ void count(const std::string& name, uint16_t packets, Before before, Burst burst
     CALLGRIND_DUMP_STATS_AT(name.c_str());
 }
 
-/// Takes bursts of kBurst, of which `packets` are there.
+/// Receives bursts of up to kBurst, with `packets` packets available.
 void count_receive(const std::string& name, Receiver& queue, uint16_t packets = kBurst) {
     Packets mbufs{};
     count(

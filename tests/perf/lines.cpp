@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The same bursts on 1, 4, 16 and 64 queues under callgrind's simulation of caches: how many lines
-// does a burst not find where the queue's last one left them? One dump for each case, as of
-// instructions.cpp.
+// The same bursts on 1, 4, 16 and 64 queues under callgrind's cache simulation: how many lines are
+// no longer where the queue's last burst left them? One dump per case, as in instructions.cpp.
 #include "tests/perf/queues.hpp"
 
 #include <deque>
@@ -11,11 +10,11 @@ namespace {
 
 using namespace perf_test;
 
-constexpr uint16_t kDescriptors = 8192; // of all queues together: as much memory for one as for 64
-constexpr size_t kBursts = 64;          // of a round, in turns on the queues
+constexpr uint16_t kDescriptors = 8192; // of all queues together: the same memory for 1 as for 64
+constexpr size_t kBursts = 64;          // per round, in turn on the queues
 constexpr int kWarmUp = 2, kRounds = 4;
 
-/// Device and application prepare a round, uncounted; then its bursts are counted.
+/// Device and application prepare a round, which is not counted; then its bursts are counted.
 template <class Queue, class Kind>
 void count(const std::string& name, rte_mempool* pool, size_t queues, const Kind& kind) {
     std::deque<Queue> all;
@@ -44,7 +43,7 @@ void count(const std::string& name, rte_mempool* pool, size_t queues, const Kind
 
 int main() {
     if (!test_eal::start()) fail("EAL did not start");
-    // Small ones: EAL has little memory here.
+    // Small mbufs: EAL has little memory here.
     rte_mempool* const pool = make_pool(12287, 2 * RTE_PKTMBUF_HEADROOM);
     for (const size_t queues : {1, 4, 16, 64}) {
         count<Receiver>(fmt::format("rx {} queues", queues), pool, queues, Receiver::Kind{});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Queues of the mlx5 rings on fake rings in plain memory, to be looked at by callgrind.
+// Queues of the mlx5 rings on fake rings in plain memory, to be examined with callgrind.
 #pragma once
 
 #include "drivers/net/rawqp/rings/mlx5/format.hpp"
@@ -38,20 +38,20 @@ template <class Spec> void set_width(Spec& spec, unsigned bits) {
     if constexpr (requires { spec.active_simd_bits; }) spec.active_simd_bits = bits;
 }
 
-/// Of the port, as all its queues share one.
+/// The port's, shared by all its queues.
 inline FakeMrs& mrs() {
     static FakeMrs mrs;
     return mrs;
 }
 
-/// One receive queue on a fake ring: a cyclic one, or a striding one, which copies packets of
-/// kStrideCopy bytes out and attaches larger ones.
+/// A receive queue on a fake ring, either cyclic or striding; the latter copies packets of up to
+/// kStrideCopy bytes and attaches larger ones.
 class Receiver {
   public:
     static constexpr uint8_t kLogStrides = 6, kLogStrideBytes = 11;
     static constexpr uint16_t kStrideCopy = 128;
 
-    /// Of packets, and how they come.
+    /// The packets, and how they arrive.
     struct Kind {
         uint64_t offloads = 0;
         bool striding = false;
@@ -85,7 +85,7 @@ class Receiver {
     Receiver(const Receiver&) = delete;
     Receiver& operator=(const Receiver&) = delete;
 
-    /// As the device does when `packets` of them arrive. Those that were taken are freed.
+    /// Acts as the device when `packets` packets arrive. Frees those taken before.
     void prepare(Packets& taken, uint16_t packets = kBurst) {
         if (taken[0] != nullptr) clean_up(taken, packets);
         taken[0] = nullptr;
@@ -124,7 +124,7 @@ class Receiver {
     uint16_t produced_ = 0;
 };
 
-/// One send queue on a fake ring.
+/// A send queue on a fake ring.
 class Sender {
   public:
     Sender(rte_mempool* pool, uint16_t descriptors, unsigned bits, uint64_t offloads)
@@ -151,7 +151,7 @@ class Sender {
     Sender(const Sender&) = delete;
     Sender& operator=(const Sender&) = delete;
 
-    /// The device executes all that the doorbell offers, and the application has so many to send.
+    /// The device executes all that the doorbell offers; the application gets packets to send.
     void prepare(Packets& mbufs, uint16_t packets = kBurst) {
         execute();
         if (rte_pktmbuf_alloc_bulk(pool_, mbufs.data(), packets) != 0) fail("no mbufs");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Loaded before libmlx5, writes down which rings a program maps: a line "KIND ADDRESS BYTES" for
-// each buffer, doorbell record and register, to the file that RAWQP_RINGS names. For touched.py.
+// Preloaded before libmlx5, records which rings a program maps: a line "KIND ADDRESS BYTES" for
+// each buffer, doorbell record and register, in the file that RAWQP_RINGS names. For touched.py.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -54,14 +54,14 @@ void* our_own(void*, const char*) { return reinterpret_cast<void*>(mlx5dv_init_o
 
 } // namespace
 
-/// Who answers.
+/// Selects the lookup function that answers.
 extern "C" [[gnu::visibility("hidden")]] Lookup* rawqp_lookup(void*, const char* name) {
     static void* const found = dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.34");
     static void* const next = found != nullptr ? found : dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.2.5");
     return strcmp(name, "mlx5dv_init_obj") == 0 ? our_own : reinterpret_cast<Lookup*>(next);
 }
 
-// A jump in place of a call, for the real dlsym goes by who has called it.
+// A jump instead of a call, because the real dlsym depends on its caller.
 asm(".globl dlsym\n"
     ".type dlsym, @function\n"
     "dlsym:\n"

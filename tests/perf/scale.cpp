@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a packet costs a verbs program that has many objects which it does not use just now. Started
-// by scripts/bench_lib/scale.py; needs one port whose wire loops.
+// What a packet costs a verbs program that has many objects which it does not currently use.
+// Started by scripts/bench_lib/scale.py; needs one port whose wire loops.
 //
 //     verbs-scale KIND COUNT…
-//         time of a packet to itself and back, beside so many objects of a kind
+//         time of a packet to itself and back, next to COUNT objects of that kind
 //
 //     verbs-scale start
-//         opens the first device that there is, and ends
+//         opens the first device, if there is one, and exits
 #include "common/net/endian.hpp"
 
 #include <algorithm>
@@ -40,7 +40,7 @@ using Cq = Handle<ibv_cq, ibv_destroy_cq>;
 using Qp = Handle<ibv_qp, ibv_destroy_qp>;
 using Flow = Handle<ibv_flow, ibv_destroy_flow>;
 
-/// What verbs gave, if it is something.
+/// Returns what verbs returned, unless it is null.
 template <class H> H must(H handle, const char* what) {
     if (!handle) throw std::runtime_error(std::string(what) + ": " + std::strerror(errno));
     return handle;
@@ -49,7 +49,7 @@ void must_not_fail(int error, const char* what) {
     if (error != 0) throw std::runtime_error(std::string(what) + ": " + std::strerror(error));
 }
 
-/// Null: there is no device.
+/// Returns null if there is no device.
 Context open_first_device() {
     int count = 0;
     ibv_device** const list = ibv_get_device_list(&count);
@@ -65,7 +65,7 @@ Cq make_cq(ibv_context& context, ibv_comp_channel* channel = nullptr) {
     return must(Cq(ibv_create_cq(&context, kDepth, nullptr, channel, 0)), "ibv_create_cq");
 }
 
-/// Ready to send and to receive.
+/// A QP that is ready to send and receive.
 Qp make_qp(ibv_pd& pd, ibv_cq& cq) {
     ibv_qp_init_attr attr{};
     attr.send_cq = attr.recv_cq = &cq;
@@ -83,7 +83,7 @@ Qp make_qp(ibv_pd& pd, ibv_cq& cq) {
     return qp;
 }
 
-/// Memory for one packet, with a key of its own.
+/// Memory for one packet, with its own key.
 struct Buffer {
     explicit Buffer(ibv_pd& pd)
         : bytes(kSize),
@@ -102,7 +102,7 @@ struct Buffer {
     Mr mr;
 };
 
-/// The QP that sends to itself.
+/// A QP that sends to itself.
 class Pinger {
   public:
     Pinger() : context(must(open_first_device(), "no RDMA device")) {
@@ -121,7 +121,7 @@ class Pinger {
         flow_ = must(Flow(ibv_create_flow(qp_.get(), &rule.attr)), "ibv_create_flow");
     }
 
-    /// A packet goes out and comes back.
+    /// Sends a packet and receives it.
     void ping(const Buffer& from, const Buffer& to) {
         ibv_sge into = to.sge(Buffer::kSize), out = from.sge(kFrameBytes);
         ibv_recv_wr receive{};
@@ -157,7 +157,7 @@ class Pinger {
     Flow flow_;
 };
 
-/// What the pinger has and does not use, or of memory: uses in turn.
+/// What the pinger has but does not use; memory, however, is used in turn.
 class Crowd {
   public:
     Crowd(Pinger& pinger, std::string_view kind) : pinger_(pinger), kind_(kind) {
@@ -178,7 +178,7 @@ class Crowd {
             buffers.emplace_back(*pinger_.pd);
         } else if (kind_ == "qps") {
             qps_.push_back(make_qp(*pinger_.pd, *idle_cq_));
-        } else if (kind_ == "cqs") { // which nobody has asked for events
+        } else if (kind_ == "cqs") { // without an event requested for them
             cqs_.push_back(make_cq(*pinger_.context, channel_.get()));
         } else {
             contexts_.push_back(must(open_first_device(), "no RDMA device"));
@@ -200,7 +200,7 @@ class Crowd {
     std::vector<Qp> qps_;
 };
 
-/// Nanoseconds, the median of several batches. What idles has fallen asleep by then, if it can.
+/// In nanoseconds, the median of several batches. Whatever can go idle has done so by then.
 double time_of_ping(Pinger& pinger, const std::vector<Buffer>& buffers) {
     constexpr size_t kBatches = 21, kPings = 500, kWarmUp = 5000;
     size_t next = 0;
@@ -223,7 +223,7 @@ double time_of_ping(Pinger& pinger, const std::vector<Buffer>& buffers) {
     return times[kBatches / 2];
 }
 
-/// A context takes several descriptors.
+/// A context needs several descriptors.
 void allow_descriptors() {
     rlimit limit{};
     getrlimit(RLIMIT_NOFILE, &limit);

@@ -11,8 +11,8 @@
 
 namespace test_eal {
 
-/// True when EAL runs. It pins the calling thread to a CPU, which is undone: other tests of the
-/// process start threads that would inherit it.
+/// Returns true if EAL runs. EAL pins the calling thread to a CPU, which is undone: other tests in
+/// the process start threads that would inherit it.
 inline bool start() {
     static const bool started = [] {
         cpu_set_t cpus;
@@ -41,7 +41,7 @@ inline Pool make_pool(unsigned count, uint16_t data_room = RTE_MBUF_DEFAULT_BUF_
     return Pool(rte_pktmbuf_pool_create(name.c_str(), count, cache, 0, data_room, SOCKET_ID_ANY));
 }
 
-/// Base of tests that need mbufs.
+/// Base class of tests that need mbufs.
 class EalTest : public testing::Test {
   protected:
     static void SetUpTestSuite() { ASSERT_TRUE(start()) << "rte_eal_init failed"; }

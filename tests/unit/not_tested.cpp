@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Lists at the end of a run what it could not test, as the CPU lacks a feature.
+// At the end of a run, lists what could not be tested because the CPU lacks a feature.
 #include <cstdio>
 #include <gtest/gtest.h>
 #include <map>

@@ -12,7 +12,7 @@ namespace {
 using testing::ElementsAre;
 
 std::vector<std::string> calls;
-int pd_fails = 0, td_fails = 0; // so many times more
+int pd_fails = 0, td_fails = 0; // how often they still fail
 
 int dealloc_pd(ibv_pd*) {
     calls.emplace_back("PD");
@@ -67,7 +67,7 @@ TEST_F(HandlesTest, WhatCouldNotBeDestroyedIsTriedAgainBeforeItsContextIsClosed)
         verbs::Pd pd = this->pd();
         EXPECT_EQ(verbs::destroy(pd), ENOMEM);
         td.reset();
-        verbs::destroy_left(&other_); // of another context: nothing is tried
+        verbs::destroy_left(&other_); // another context: nothing is tried
         EXPECT_THAT(calls, ElementsAre("PD", "PD: 12", "TD", "TD: 16"));
         calls.clear();
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the run-time loader says about a machine without rdma-core, or with an old one.
+// What the run-time loader reports on a machine without rdma-core, or with an old one.
 #include "common/verbs/api.hpp"
 
 #include <cerrno>
@@ -21,7 +21,7 @@ TEST(Loader, MissingLibraryNamesThePackage) {
 }
 
 TEST(Loader, OldLibraryNamesTheFunction) {
-    // Any library without verbs functions stands for one that is too old.
+    // Any library without verbs functions can represent one that is too old.
     const Result<Api> api = load_from({.ibverbs = "libm.so.6", .mlx5 = "libmlx5.so.1"});
     ASSERT_FALSE(api);
     EXPECT_EQ(api.error().code, ENOSYS);

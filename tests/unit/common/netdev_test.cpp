@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Finding netdevs and RDMA ports in a sysfs tree made for the purpose, and reading a real
-// interface.
+// Finding netdevs and RDMA ports in a sysfs tree made for the test, and reading a real interface.
 #include "common/netdev/netdev.hpp"
 
 #include <array>
@@ -28,7 +27,7 @@ class SysfsTree : public testing::Test {
         fs::create_directories((root / path).parent_path());
         std::ofstream(root / path) << text << '\n';
     }
-    /// An RDMA device of `ports` ports on a PCI function.
+    /// An RDMA device with `ports` ports on a PCI function.
     void add_device(const std::string& name, const std::string& pci, unsigned ports = 1) {
         fs::create_directories(root / "devices" / pci);
         fs::create_directories(root / "class/infiniband" / name);
@@ -38,7 +37,7 @@ class SysfsTree : public testing::Test {
             write("class/infiniband/" + name + "/ports/" + std::to_string(port) + "/state",
                   "4: ACTIVE");
     }
-    /// A netdev; with `pci`, one that stands on that function as port `dev_port`.
+    /// A netdev; with `pci`, on that function as port `dev_port`.
     void add_netdev(const std::string& name, const std::string& pci = "", unsigned dev_port = 0) {
         write("class/net/" + name + "/mtu", "1500");
         if (pci.empty()) return;
@@ -90,7 +89,7 @@ TEST_F(SysfsTree, NetdevByDevPort) {
 
 TEST_F(SysfsTree, NetdevElsewhere) {
     add_device("mlx5_0", "0000:ca:00.0");
-    add_gid("mlx5_0", 1, 0, "ens1"); // named by the GID table, but not in this namespace
+    add_gid("mlx5_0", 1, 0, "ens1"); // in the GID table, but not in this namespace
     const Result<std::string> found = sysfs().netdev_of("mlx5_0", 1);
     ASSERT_FALSE(found);
     EXPECT_EQ(found.error().code, ENOENT);
@@ -168,7 +167,7 @@ TEST(Netdev, SpeedsOfLinkModes) {
     EXPECT_EQ(speeds_of_modes({}), std::vector<uint32_t>{});
     for (const unsigned bit : {ETHTOOL_LINK_MODE_Autoneg_BIT, ETHTOOL_LINK_MODE_FIBRE_BIT,
                                ETHTOOL_LINK_MODE_FEC_RS_BIT, ETHTOOL_LINK_MODE_10baseT_Half_BIT})
-        set(bit); // no speeds, or half duplex
+        set(bit); // not speeds, or half duplex
     EXPECT_EQ(speeds_of_modes(mask), std::vector<uint32_t>{});
     for (const unsigned bit :
          {ETHTOOL_LINK_MODE_200000baseDR2_Full_BIT, ETHTOOL_LINK_MODE_25000baseKR_Full_BIT,

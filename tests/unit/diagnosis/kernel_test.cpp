@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the doctor says when the kernel has not made of a NIC what it could.
+// What the doctor reports when the kernel has not set up a NIC as it could.
 #include "tests/unit/diagnosis/machine.hpp"
 
 namespace diagnosis::test {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Machines with broken set-ups, as trees of files below a folder.
+// Machines with broken set-ups, as file trees in a folder.
 #pragma once
 
 #include "common/diagnosis/checks.hpp"
@@ -13,14 +13,14 @@ namespace diagnosis::test {
 
 namespace fs = std::filesystem;
 
-/// Finds the state and texts of one verdict.
+/// Matches the state and a part of the texts of a verdict.
 MATCHER_P2(Says, state, words, std::string(name_of(state)) + " and says \"" + words + '"') {
     const std::string all = arg.evidence + " | " + arg.cause + " | " + arg.remedy;
     *result_listener << name_of(arg.state) << ": " << all;
     return arg.state == state && all.find(words) != std::string::npos;
 }
 
-/// Without a network card, as long as nothing is added.
+/// Has no network card until one is added.
 class MachineTest : public testing::Test {
   protected:
     MachineTest() {
@@ -35,21 +35,21 @@ class MachineTest : public testing::Test {
         fs::create_directories(file.parent_path());
         std::ofstream(file) << text << '\n';
     }
-    /// A link whose target lies below the root, too.
+    /// A link whose target is also below the root.
     void link(const std::string& path, const std::string& target) {
         const fs::path file = root / path.substr(1);
         fs::create_directories(file.parent_path());
         fs::create_directories(root / target.substr(1));
         fs::create_directory_symlink(root / target.substr(1), file);
     }
-    /// A function of a ConnectX; no driver has it if `driver` is empty.
+    /// A PCI function of a ConnectX; without a driver if `driver` is empty.
     void add_function(const std::string& address, const std::string& driver) {
         const std::string folder = "/sys/bus/pci/devices/" + address;
         write(folder + "/vendor", "0x15b3");
         write(folder + "/class", "0x020000");
         if (!driver.empty()) link(folder + "/driver", "/sys/bus/pci/drivers/" + driver);
     }
-    /// A device of a ConnectX with an interface and a node, all in order.
+    /// A ConnectX device with an interface and a node, all in order.
     void add_device(const std::string& name, const std::string& address, const std::string& netdev,
                     const std::string& uverbs = "uverbs0") {
         const std::string function = "/sys/bus/pci/devices/" + address;
@@ -71,7 +71,7 @@ class MachineTest : public testing::Test {
                                        memlock + "    unlimited    bytes");
         write("/proc/self/uid_map", "0 0 4294967295");
     }
-    /// What a check of the chain, by its id, says.
+    /// The verdict of the check with this id in the chain.
     Verdict look(std::string_view id) {
         for (const Check& check : chain())
             if (check.id == id) return check.look(subject);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the doctor says of the driver's file, its arguments, and of other processes.
+// What the doctor reports about the driver's file, its arguments, and other processes.
 #include "tests/unit/diagnosis/machine.hpp"
 
 #include <sys/stat.h>
@@ -10,7 +10,7 @@ namespace {
 constexpr const char* kFolder = "/usr/lib/here/dpdk/pmds-23.0";
 constexpr const char* kPlugin = "/usr/lib/here/dpdk/pmds-23.0/librte_net_rawqp.so";
 
-/// As much of the driver's file as is looked at.
+/// The part of the driver's file that the doctor looks at.
 std::string driver_file(const char* abi) {
     std::string bytes = fmt::format("ELF librte_eal.so.{}", abi);
     bytes += '\0';

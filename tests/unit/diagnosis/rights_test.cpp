@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the doctor says of processes that may not do what a port needs, and of their memory.
+// What the doctor reports about processes that lack a port's permissions, and about their memory.
 #include "common/diagnosis/refusals.hpp"
 #include "tests/unit/diagnosis/machine.hpp"
 #include "tests/unit/verbs/fake_rdma.hpp"
@@ -23,7 +23,7 @@ TEST_F(MachineTest, NodeIsMissing) {
     EXPECT_THAT(look("uverbs-node"), Says(State::broken, "netns exclusive"));
 }
 
-/// Whoever tried to open it knows better than the mode, which root need not heed.
+/// An attempt to open it tells more than the mode, which root may ignore.
 TEST_F(MachineTest, NodeThatWasRefused) {
     add_device("mlx5_0", "0000:ca:00.0", "eth2");
     subject.open_error = EACCES;
@@ -65,7 +65,7 @@ TEST_F(MachineTest, RightToRawPackets) {
     }
 }
 
-/// Only root can give a file its capability; where that is impossible, there is none to find.
+/// Only root can give a file its capability; where that is impossible, none is found.
 TEST_F(MachineTest, RightOfTheProgramsFile) {
     add_process(kNone);
     write("/program", "");
@@ -89,7 +89,7 @@ TEST_F(MachineTest, LockedMemory) {
     EXPECT_THAT(look("memlock"), Says(State::ok, "unlimited"));
 }
 
-/// What ibv_alloc_dm could have; nobody takes it.
+/// The memory that ibv_alloc_dm could use; nobody does.
 TEST_F(MachineTest, MemoryOfTheDevice) {
     verbs_test::FakeRdma rdma;
     subject.api = rdma.api();

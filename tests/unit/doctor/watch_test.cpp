@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What counters that grow are said to mean.
+// How the doctor explains counters that grow.
 #include "app/rawqp-doctor/watch.hpp"
 
 #include <gmock/gmock.h>
@@ -12,7 +12,7 @@ using diagnosis::Finding;
 using diagnosis::State;
 using testing::HasSubstr;
 
-/// The only finding after one counter of the device has grown by 7.
+/// The only finding after a counter of the device has grown by 7.
 Finding after_growth_of(const std::string& counter) {
     const Counters before{{{counter, 5}, {"rx_packets_phy", 1}}, {}};
     const Counters after{{{counter, 12}, {"rx_packets_phy", 9}}, {}};
@@ -83,7 +83,7 @@ TEST(Watch, QueuesOfPrograms) {
     EXPECT_THAT(look(0).back().verdict.evidence, HasSubstr("rx_q1_errors +1"));
 }
 
-/// Where each queue has a counter of its own, the RDMA port's stands still.
+/// Where each queue has its own counter, that of the RDMA port does not move.
 TEST(Watch, QueuesThatTheDeviceCountsApart) {
     const DpdkPort before{"net_rawqp0 (pid 7)",
                           {{"rx_q0_missed_errors", 5}, {"rx_q13_missed_errors", 5}}};

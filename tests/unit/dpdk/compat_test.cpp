@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The helpers that hide the differences between DPDK releases, as the installed release sees them.
+// The helpers that hide differences between DPDK releases, as they work with the installed one.
 #include "drivers/net/rawqp/dpdk.hpp"
 
 #include <gtest/gtest.h>
@@ -77,7 +77,7 @@ TEST(Compat, Ipv6BytesAreTheAddress) {
     EXPECT_EQ(compat::ipv6_bytes(header.src_addr)[15], 0x01);
 }
 
-/// rte_flow_template_table_attr as it has been since 23.03.
+/// rte_flow_template_table_attr as of 23.03.
 struct LaterTable {
     uint32_t nb_flows, specialize;
     enum Insertion { pattern, index } insertion_type;
@@ -112,7 +112,7 @@ TEST(Compat, NewerInfoAndRssFunction) {
 #endif
 }
 
-/// A port as it is from 24.11 on, whose table of flow queues' functions is ethdev's at first.
+/// A port as of 24.11, whose function table for flow queues is initially ethdev's.
 TEST(Compat, FlowQueuesAreRefusedAgainWhenTheDriverTakesItsOwnBack) {
     struct Table {
         int pull, others;
@@ -133,7 +133,7 @@ TEST(Compat, FlowQueuesAreRefusedAgainWhenTheDriverTakesItsOwnBack) {
     }
 }
 
-/// ethdev of 23.03 to 23.11 calls these without a look at whether they are null.
+/// ethdev of 23.03 to 23.11 calls these without checking for null.
 TEST(Compat, NoLaterOperationOfFlowQueuesIsNull) {
     struct Of2211 {
         int (*async_create)();

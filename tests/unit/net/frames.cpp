@@ -4,7 +4,7 @@
 namespace frames {
 namespace {
 
-// Not insert(): g++ 12 sees overflows in it that are not there.
+// Not insert(): g++ 12 warns of overflows in it that do not exist.
 void append(Bytes& to, std::span<const uint8_t> more) {
     for (const uint8_t byte : more)
         to.push_back(byte);

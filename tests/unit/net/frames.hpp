@@ -25,8 +25,8 @@ struct Tag {
     uint16_t tci;
 };
 
-/// A frame to be built; every field has a sensible default. Checksums and lengths are right unless
-/// told otherwise.
+/// A frame to build; every field has a sensible default. Checksums and lengths are correct unless
+/// set otherwise.
 struct Spec {
     Mac dst = kOurMac;
     Mac src = kPeerMac;
@@ -59,11 +59,11 @@ struct Spec {
 [[nodiscard]] Spec ipv6_spec();
 /// A VXLAN packet (outer UDP/IPv4) around a whole frame.
 [[nodiscard]] Bytes vxlan(uint32_t vni, const Bytes& inner, bool udp_checksum = false);
-/// Some bytes that differ from place to place.
+/// Bytes that differ between positions.
 [[nodiscard]] Bytes pattern(size_t bytes, uint8_t seed = 0);
 [[nodiscard]] Bytes padded(Bytes frame, size_t bytes = 60);
 
-/// RFC 1071, one 16-bit word after the other.
+/// RFC 1071, one 16-bit word at a time.
 [[nodiscard]] uint16_t slow_checksum(const Bytes& data);
 /// What the TCP or UDP checksum field of the IP packet `l3` (without trailing padding) should hold.
 [[nodiscard]] uint16_t slow_l4_checksum(const Bytes& l3, size_t l4_at, uint8_t proto);

@@ -77,7 +77,7 @@ TEST(Parse, Ipv4Fragments) {
     first.fragment = 0x2000; // more fragments
     const net::Headers first_headers = parse(build(first));
     EXPECT_TRUE(first_headers.fragment);
-    EXPECT_NE(first_headers.l4, 0); // the ports are there
+    EXPECT_NE(first_headers.l4, 0); // the ports are present
 
     Spec later;
     later.fragment = 185;
@@ -87,7 +87,7 @@ TEST(Parse, Ipv4Fragments) {
     EXPECT_EQ(later_headers.ip_proto, frames::kUdp);
 
     Spec dont;
-    dont.fragment = 0x4000; // do not fragment: no fragment
+    dont.fragment = 0x4000; // do not fragment: not a fragment
     EXPECT_FALSE(parse(build(dont)).fragment);
 }
 
@@ -101,7 +101,7 @@ TEST(Parse, Ipv6ExtensionHeaders) {
     EXPECT_FALSE(headers.fragment);
 }
 
-/// It counts its length in words, the others theirs in pairs of them.
+/// Its length counts 4-byte words, those of other headers 8-byte units.
 TEST(Parse, Ipv6Authentication) {
     Spec spec = frames::ipv6_spec();
     spec.extensions = {
@@ -166,7 +166,7 @@ TEST(Parse, PaddingBehindTheIpPacketIsFine) {
     EXPECT_EQ(headers.ip_bytes, 30u);
 }
 
-// The head is copied into a block of exactly its size, so that ASan sees reads beyond it.
+// The head is copied into a block of exactly its size, so that ASan detects reads beyond it.
 TEST(Parse, CutOffAnywhereNeverReadsBeyond) {
     std::vector<Bytes> all;
     Spec v6 = frames::ipv6_spec();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// rte_softrss: DPDK's own Toeplitz hash, which applications look for the queue of a packet with.
+// rte_softrss: DPDK's own Toeplitz hash, with which applications find the queue of a packet.
 #pragma once
 
-// The compiler's vectors before rte_vect.h, which has no extern "C" around them.
+// The compiler's vector header must come first, outside of the extern "C" below.
 #if defined(__x86_64__)
 #include <immintrin.h>
 #elif defined(__aarch64__)

@@ -80,13 +80,13 @@ TEST(Toeplitz, TableAgreesWithTheDefinitionForEachByteValue) {
         }
 }
 
-/// It takes words of the host.
+/// rte_softrss takes words in host byte order.
 TEST(Toeplitz, IsThatOfSoftrss) {
     std::mt19937 random(7);
     for (int round = 0; round < 100; ++round) {
         net::RssKey key;
         std::ranges::generate(key, [&] { return static_cast<uint8_t>(random()); });
-        for (const size_t words : {2u, 3u, 8u, 9u}) { // addresses, and with ports; IPv4 and IPv6
+        for (const size_t words : {2u, 3u, 8u, 9u}) { // IPv4 and IPv6, without and with ports
             std::array<uint32_t, 9> tuple;
             std::ranges::generate(tuple, random);
             Bytes input;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Precompiled: what nearly every unit test includes, by itself, all the same. The build with clang
-// uses no precompiled headers and so finds an include that is missing.
+// Precompiled headers: what nearly every unit test includes. Tests still include these themselves;
+// the clang build uses no precompiled headers and so detects a missing include.
 #include "common/result.hpp"
 #include "drivers/net/rawqp/dpdk.hpp"
 

@@ -16,8 +16,7 @@
 
 namespace verbs_test {
 
-/// The last one created answers, because some verbs functions have no argument that identifies
-/// their device.
+/// The last one created answers: some verbs functions have no argument that identifies the device.
 class FakeRdma {
   public:
     FakeRdma();

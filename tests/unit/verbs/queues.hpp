@@ -96,8 +96,7 @@ struct FakeVerbsWq {
     FakeVerbsWq& operator=(const FakeVerbsWq&) = delete;
 
     struct Handle : ibv_wq {
-        FakeVerbsWq* owner =
-            nullptr; // not wq_context, which belongs to the user: ibv_create_wq sets it
+        FakeVerbsWq* owner = nullptr; // wq_context is the user's: ibv_create_wq sets it
     };
     static FakeVerbsWq& of(ibv_wq* wq) { return *static_cast<Handle*>(wq)->owner; }
 
