@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Receives on each port in turn and prints every field of every mbuf, one JSON object a line.
+// Receives on each port in turn and prints every field of every mbuf, one JSON object per line.
 //
 //   mbuf-dump EAL-OPTIONS -- --offloads 0x… --packets N --out FILE [--segment BYTES] [--mark-udp
 //   PORT] [--tunnel-rules PORT] PORT…
 //
-// Says "ready PORT" when frames may come. All ports get the same RSS key, so that hashes can be
-// compared.
+// Prints "ready PORT" when frames may be sent. All ports get the same RSS key, so that hashes can
+// be compared.
 #include "app/rawqp-perf/dpdk.hpp"
 
 #include <CLI/CLI.hpp>
@@ -31,7 +31,7 @@ struct Options {
 
 constexpr uint16_t kDescriptors = 512;
 constexpr uint32_t kMark = 0xabc;
-// A busy host may stand still for seconds.
+// A busy host may stall for seconds.
 constexpr unsigned kPatience = 15000; // ms without a packet
 
 void check(int status, const std::string& what) {
@@ -66,8 +66,9 @@ Key hash_key() {
     return key;
 }
 
-/// net_mlx5 looks into those tunnels that a rule names. Hashed are the outer headers. In isolated
-/// mode, as its own rules would share hash QPs, made before, that do not look.
+/// net_mlx5 parses only those tunnels that a rule names. The hash is over the outer headers.
+/// Isolated, as rules would otherwise share hash QPs of its own earlier rules, which do not parse
+/// them.
 void add_tunnel_rules(uint16_t port, uint64_t types) {
     const Key key = hash_key();
     const uint16_t queue = 0;
@@ -115,7 +116,7 @@ void start(uint16_t port, const std::string& name, const Options& options) {
         throw std::runtime_error(fmt::format("port {} lacks offloads {:#x}", port,
                                              options.offloads & ~info.rx_offload_capa));
     conf.rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
-    rte_eth_rss_conf& rss = conf.rx_adv_conf.rss_conf; // has more members since DPDK 23.11
+    rte_eth_rss_conf& rss = conf.rx_adv_conf.rss_conf; // has more members from DPDK 23.11 on
     rss.rss_key = key.data();
     rss.rss_key_len = key.size();
     rss.rss_hf = info.flow_type_rss_offloads &
@@ -126,7 +127,7 @@ void start(uint16_t port, const std::string& name, const Options& options) {
         fmt::format("pool{}", port).c_str(), 16383, 256, 0,
         static_cast<uint16_t>(options.segment + RTE_PKTMBUF_HEADROOM), SOCKET_ID_ANY);
     if (pool == nullptr) throw std::runtime_error("no pool");
-    // Room for as many packets however they are cut: a descriptor is an mbuf.
+    // Room for the same number of packets however they are split: a descriptor is an mbuf.
     const auto mbufs = static_cast<uint16_t>(kDescriptors * 2048u / options.segment);
     check(rte_eth_rx_queue_setup(port, 0, mbufs, SOCKET_ID_ANY, nullptr, pool), "Rx queue");
     check(rte_eth_tx_queue_setup(port, 0, kDescriptors, SOCKET_ID_ANY, nullptr), "Tx queue");
@@ -174,7 +175,7 @@ void dump(uint16_t port, const Options& options, std::ofstream& out) {
     std::array<char, RTE_ETH_NAME_MAX_LEN> name{};
     rte_eth_dev_get_name_by_port(port, name.data());
     std::array<rte_mbuf*, 32> mbufs;
-    // Described in the end, which takes its time: an empty queue holds the wire for a second only.
+    // Described at the end, as that takes time: an empty queue holds the wire for a second only.
     std::vector<rte_mbuf*> seen;
     for (unsigned idle = 0; seen.size() < options.packets && idle < kPatience;) {
         const uint16_t got = rte_eth_rx_burst(port, 0, mbufs.data(), mbufs.size());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What is at the port's end of the cable, as far as ethdev has words for it: FEC, the plug's
-// memory, the LED.
+// What is at the port's end of the cable, as far as ethdev covers it: FEC, the module's memory, the
+// LED.
 #include "tests/functional/ethdev/port.hpp"
 
 #include <algorithm>
@@ -22,12 +22,12 @@ class Cable : public PortTest {
   protected:
     [[nodiscard]] static uint32_t fec() {
         rte_eth_link link;
-        EXPECT_EQ(rte_eth_link_get(kPort, &link), 0); // it is trained anew: waits until it is up
+        EXPECT_EQ(rte_eth_link_get(kPort, &link), 0); // waits for the link, which is trained again
         uint32_t mode = 0;
         EXPECT_EQ(rte_eth_fec_get(kPort, &mode), 0);
         return mode;
     }
-    /// As another program would: what ETHTOOL_PHYS_ID says, after a second if it may blink.
+    /// As another program would: ETHTOOL_PHYS_ID's error, or after a second 0 if it may blink.
     [[nodiscard]] static int blink() {
         rte_eth_dev_info info{};
         EXPECT_EQ(rte_eth_dev_info_get(kPort, &info), 0);
@@ -75,7 +75,7 @@ TEST_F(Cable, TheCableTellsOfItself) {
     request.data = memory.data();
     request.length = static_cast<uint32_t>(memory.size());
     ASSERT_EQ(rte_eth_dev_get_module_eeprom(kPort, &request), 0);
-    // SFF-8636: checksums over what describes the cable and over its serial number.
+    // SFF-8636: checksums over the description of the cable and over its serial number.
     const auto sum = [&](size_t first, size_t end) {
         return static_cast<uint8_t>(std::accumulate(memory.data() + first, memory.data() + end, 0));
     };
@@ -83,7 +83,7 @@ TEST_F(Cable, TheCableTellsOfItself) {
     EXPECT_EQ(memory[191], sum(128, 191));
     EXPECT_EQ(memory[223], sum(192, 223));
 
-    std::vector<uint8_t> part(16); // the vendor's name
+    std::vector<uint8_t> part(16); // the vendor name
     request.data = part.data();
     request.offset = 148;
     request.length = static_cast<uint32_t>(part.size());
@@ -97,8 +97,8 @@ TEST_F(Cable, TheCableTellsOfItself) {
 TEST_F(Cable, TheLedBlinksUntilItIsTurnedOff) {
     ASSERT_EQ(rte_eth_led_on(kPort), 0);
     EXPECT_EQ(rte_eth_led_on(kPort), 0) << "on already";
-    // Between two seconds somebody else may get in. The driver then tries again every 50 ms, and
-    // nobody tells when it has succeeded.
+    // Somebody else may get in between two seconds. The driver then retries every 50 ms, and
+    // nothing reports when it succeeds.
     int error = blink();
     for (int patience = 0; patience < 10 && error != EBUSY; ++patience) {
         rte_delay_us_sleep(200'000);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What concerns the port as a whole: reset, dump, sums.
+// What concerns the port as a whole: reset, dump, totals.
 #include "tests/functional/ethdev/traffic.hpp"
 
 #include <array>
@@ -12,7 +12,7 @@ namespace {
 
 class Control : public PortTest {
   protected:
-    /// Bursts do not ask whether their queue is stopped.
+    /// Bursts do not check whether their queue is stopped.
     static void burst_into_stopped_queue(rte_mempool* pool, uint8_t count, uint64_t flags = 0) {
         for (uint8_t i = 0; i < count; ++i) {
             rte_mbuf* packet = mbuf_of(pool, frame(i));
@@ -66,7 +66,7 @@ TEST_F(Control, QueuesAddUpToThePortInFullTraffic) {
 
 TEST_F(Control, AQueueThatIsNotThereHasNothingToCleanUp) {
     EXPECT_GE(rte_eth_tx_done_cleanup(kPort, kQueues - 1, 0), 0);
-    EXPECT_EQ(rte_eth_tx_done_cleanup(kPort, kQueues, 0), -EINVAL); // ethdev does not ask
+    EXPECT_EQ(rte_eth_tx_done_cleanup(kPort, kQueues, 0), -EINVAL); // ethdev does not check
 }
 
 TEST_F(Control, WhatAStoppedTxQueueWasHandedIsNotSentWhenItStarts) {

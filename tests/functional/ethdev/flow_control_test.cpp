@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Flow control: what the port says of it, and what becomes of packets that find no buffer.
+// Flow control: what the port reports, and what happens to packets without a buffer.
 #include "tests/functional/ethdev/port.hpp"
 
 #include <cerrno>
@@ -10,7 +10,7 @@ namespace {
 
 constexpr unsigned kBeyond = 36; ///< packets for which queue 0 has no buffer
 
-/// The port begins with flow control.
+/// The port starts with flow control on.
 class FlowControl : public PortTest {
   protected:
     void TearDown() override {
@@ -28,7 +28,7 @@ class FlowControl : public PortTest {
         conf.mode = mode;
         return rte_eth_dev_flow_ctrl_set(kPort, &conf);
     }
-    /// As many packets as queue 0 has buffers, and kBeyond.
+    /// Sends kBeyond more packets than queue 0 has buffers.
     static void send_too_many() {
         rte_mempool* const pool = make_pool(kDescriptors + kBeyond);
         ASSERT_NE(pool, nullptr);
@@ -51,7 +51,7 @@ TEST_F(FlowControl, IsAsThePortHasIt) {
     EXPECT_EQ(conf.autoneg, 0);
     EXPECT_EQ(conf.pause_time, 0);
     EXPECT_EQ(rte_eth_dev_flow_ctrl_set(kPort, &conf), 0) << "as it is";
-    conf.pause_time = 100; // devices have their own
+    conf.pause_time = 100; // devices use their own
     EXPECT_EQ(rte_eth_dev_flow_ctrl_set(kPort, &conf), -ENOTSUP);
     conf.pause_time = 0;
     conf.mac_ctrl_frame_fwd = 1;
@@ -66,7 +66,7 @@ TEST_F(FlowControl, DecidesWhatBecomesOfPacketsWithoutBuffer) {
 
     ASSERT_EQ(set(RTE_ETH_FC_NONE), 0);
     EXPECT_EQ(get().mode, RTE_ETH_FC_NONE);
-    restart(); // all of the queue's buffers are posted
+    restart(); // posts all of the queue's buffers
     send_too_many();
     EXPECT_TRUE(wait(10000, [&] { return stats().imissed == missed + kBeyond; }))
         << stats().imissed - missed;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// rte_flow rules and port stop: RTE_ETH_DEV_CAPA_FLOW_RULE_KEEP says that they stay. And an item
-// that testpmd 22.11 has no words for.
+// rte_flow rules and port stop: RTE_ETH_DEV_CAPA_FLOW_RULE_KEEP says that they are kept. Also an
+// item that testpmd 22.11 cannot express.
 #include "tests/functional/ethdev/port.hpp"
 
 namespace test {
@@ -14,7 +14,7 @@ class FlowRules : public PortTest {
         PortTest::TearDown();
     }
 
-    /// What matches goes to this queue.
+    /// Sends what matches to this queue.
     [[nodiscard]] static rte_flow* add_rule(const rte_flow_item* pattern, uint16_t queue) {
         const rte_flow_action_queue target{.index = queue};
         const rte_flow_action actions[] = {{.type = RTE_FLOW_ACTION_TYPE_QUEUE, .conf = &target},
@@ -26,7 +26,7 @@ class FlowRules : public PortTest {
         EXPECT_NE(rule, nullptr) << error.message;
         return rule;
     }
-    /// The queue on which the frame comes back; -1: on none.
+    /// The queue on which the frame comes back; -1: none.
     [[nodiscard]] static int queue_of(const Frame& content) {
         EXPECT_TRUE(send(mbuf_of(rx_pool(), content)));
         for (unsigned patience = 0; patience < 5000; ++patience)
@@ -48,7 +48,7 @@ class FlowKeep : public FlowRules {
         ASSERT_TRUE(info.dev_capa & RTE_ETH_DEV_CAPA_FLOW_RULE_KEEP);
         ASSERT_EQ(queue_of(kTestType), 0) << "without a rule";
     }
-    /// Frames of this EtherType go to this queue.
+    /// Sends frames of this EtherType to this queue.
     [[nodiscard]] static rte_flow* add_rule(uint16_t ether_type, uint16_t queue) {
         rte_flow_item_eth spec{}, mask{};
         spec.hdr.ether_type = rte_cpu_to_be_16(ether_type);
@@ -97,7 +97,7 @@ TEST_F(FlowKeep, RulesOutliveTheirQueuesBeingSetUpAgain) {
 
 class FlowIgmp : public FlowRules {
   protected:
-    /// An IGMP message (a query is of type 0x11), or another protocol's instead.
+    /// An IGMP message (type 0x11: a query), or the same of another protocol.
     [[nodiscard]] static Frame message(uint8_t protocol, uint8_t type) {
         Frame made = frame(1, 60, RTE_ETHER_TYPE_IPV4);
         auto& ip = *reinterpret_cast<rte_ipv4_hdr*>(&made[sizeof(rte_ether_hdr)]);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// usage: ethdev-test [gtest options] EAL-OPTIONS, among them one --vdev: it becomes port 0.
+// usage: ethdev-test [gtest options] EAL-OPTIONS, including a --vdev, which becomes port 0.
 #include "tests/functional/ethdev/port.hpp"
 
 #include <cstdio>
 #include <rte_eal.h>
 
 int main(int argc, char** argv) {
-    testing::InitGoogleTest(&argc, argv); // takes its own options out
+    testing::InitGoogleTest(&argc, argv); // removes its own options
     if (testing::GTEST_FLAG(list_tests)) return RUN_ALL_TESTS();
     if (rte_eal_init(argc, argv) < 0 || !rte_eth_dev_is_valid_port(test::kPort)) {
         std::fprintf(stderr, "EAL did not start, or there is no port %u\n", test::kPort);

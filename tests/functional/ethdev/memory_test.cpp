@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Packet memory that comes, grows and goes while the port runs.
+// Packet memory that is added, grows and is removed while the port runs.
 #include "tests/functional/ethdev/traffic.hpp"
 
 #include <algorithm>
@@ -18,8 +18,8 @@ namespace {
 constexpr size_t kPage = 4096;
 constexpr unsigned kMbufs = 256;
 
-/// Waits until the port has given back all mbufs: those sent last are freed with later packets
-/// only, or when asked.
+/// Waits until the port has returned all mbufs: the last ones sent are freed only with later
+/// packets, or on request.
 void take_back_mbufs(const rte_mempool* pool) {
     for (int patience = 0; patience < 2000; ++patience) {
         EXPECT_GE(rte_eth_tx_done_cleanup(kPort, 0, 0), 0);
@@ -38,7 +38,7 @@ struct FreePool {
 };
 using Pool = std::unique_ptr<rte_mempool, FreePool>;
 
-/// Pages that DPDK does not know of.
+/// Pages unknown to DPDK.
 class Pages {
   public:
     explicit Pages(size_t bytes)
@@ -47,7 +47,7 @@ class Pages {
     ~Pages() { munmap(data_, size_); }
     Pages(const Pages&) = delete;
     Pages& operator=(const Pages&) = delete;
-    /// Puts other memory in the place of this.
+    /// Replaces this memory by other memory at the same address.
     void renew() {
         EXPECT_EQ(mmap(data_, size_, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
@@ -61,7 +61,7 @@ class Pages {
     void* data_;
 };
 
-/// A pool for mbufs without any memory yet.
+/// A pool for mbufs, still without memory.
 rte_mempool* make_empty_pool(unsigned count) {
     constexpr unsigned kElement = sizeof(rte_mbuf) + RTE_MBUF_DEFAULT_BUF_SIZE;
     rte_mempool* const pool =
@@ -74,7 +74,7 @@ rte_mempool* make_empty_pool(unsigned count) {
     return pool;
 }
 
-/// Gives the pool the pages as one more chunk; returns how many mbufs that made.
+/// Adds the pages to the pool as one more chunk; returns how many mbufs that made.
 unsigned grow(rte_mempool* pool, const Pages& pages) {
     const int count =
         rte_mempool_populate_iova(pool, pages.data(), RTE_BAD_IOVA, pages.size(), nullptr, nullptr);
@@ -89,7 +89,7 @@ class Memory : public PortTest {
         EXPECT_EQ(stats().oerrors, 0u);
         PortTest::TearDown();
     }
-    /// Memory regions of the port.
+    /// The number of the port's memory regions.
     [[nodiscard]] static unsigned regions() {
         const std::string text = dump();
         const size_t at = text.find("  memory    ");
@@ -98,7 +98,7 @@ class Memory : public PortTest {
     }
     static void expect_attached_round_trips(rte_mempool* pool, std::span<char> memory,
                                             uint8_t seed);
-    /// Takes mbufs out of the pool.
+    /// Allocates mbufs from the pool.
     [[nodiscard]] static std::vector<rte_mbuf*> take(rte_mempool* pool, unsigned count) {
         std::vector<rte_mbuf*> taken(count);
         EXPECT_EQ(rte_pktmbuf_alloc_bulk(pool, taken.data(), count), 0);
@@ -114,7 +114,7 @@ TEST_F(Memory, APoolMadeWhileThePortRuns) {
 
 TEST_F(Memory, PoolsThatComeAndGo) {
     for (int round = 0; round < 20; ++round) {
-        const Pool pool(make_pool(kMbufs)); // often at the address of the one before
+        const Pool pool(make_pool(kMbufs)); // often at the same address as the previous one
         ASSERT_TRUE(pool);
         expect_round_trips(pool.get(), 20);
     }
@@ -130,7 +130,7 @@ TEST_F(Memory, APoolThatGrowsIsSentFrom) {
     take_back_mbufs(pool.get());
     std::vector<rte_mbuf*> old = take(pool.get(), count);
     ASSERT_GT(grow(pool.get(), second), 100u);
-    expect_round_trips(pool.get(), 100); // from the second chunk: nothing else is there
+    expect_round_trips(pool.get(), 100); // from the second chunk: nothing else is free
     rte_pktmbuf_free_bulk(old.data(), count);
 }
 
@@ -147,10 +147,10 @@ TEST_F(Memory, APoolThatGrowsIsReceivedInto) {
     expect_round_trips(rx_pool(), 3 * kDescriptors);
     rte_pktmbuf_free_bulk(old.data(), rest);
     ASSERT_EQ(rte_eth_dev_stop(kPort), 0);
-    ASSERT_NO_FATAL_FAILURE(start(rx_pool())); // the queues let go of the pool
+    ASSERT_NO_FATAL_FAILURE(start(rx_pool())); // the queues release the pool
 }
 
-/// A pool whose buffers are on these pages.
+/// A pool whose buffers are in these pages.
 rte_mempool* make_pinned_pool(const Pages& pages, unsigned count) {
     rte_pktmbuf_extmem area{};
     area.buf_ptr = pages.data();
@@ -176,7 +176,7 @@ TEST_F(Memory, ExternalMemoryRegisteredWhileThePortRuns) {
 TEST_F(Memory, PinnedBuffersAreReceivedInto) {
     constexpr unsigned kCount = 2 * kQueues * kDescriptors;
     const unsigned before = regions();
-    Pages pages(kCount * RTE_MBUF_DEFAULT_BUF_SIZE); // nobody told DPDK about them
+    Pages pages(kCount * RTE_MBUF_DEFAULT_BUF_SIZE); // unknown to DPDK
     for (int life = 0; life < 2; ++life) {
         const Pool pool(make_pinned_pool(pages, kCount));
         ASSERT_TRUE(pool) << rte_strerror(rte_errno);
@@ -186,13 +186,13 @@ TEST_F(Memory, PinnedBuffersAreReceivedInto) {
         expect_round_trips(rx_pool(), kCount);
         expect_round_trips(pool.get(), 10);
         ASSERT_EQ(rte_eth_dev_stop(kPort), 0);
-        ASSERT_NO_FATAL_FAILURE(start(rx_pool())); // the queues let go of the pool
-        pages.renew();                             // of which the next life must not see the old
+        ASSERT_NO_FATAL_FAILURE(start(rx_pool())); // the queues release the pool
+        pages.renew();                             // the next life must not see the old memory
     }
     EXPECT_EQ(regions(), before);
 }
 
-/// Packets from all over the memory, attached to mbufs of `pool`, come back as they are.
+/// Packets from all over the memory, attached to mbufs of `pool`, come back unchanged.
 void Memory::expect_attached_round_trips(rte_mempool* pool, std::span<char> memory, uint8_t seed) {
     constexpr size_t kStep = 1024;
     rte_mbuf_ext_shared_info shared{};
@@ -242,13 +242,13 @@ TEST_F(Memory, WhatIsNotThereIsNotMapped) {
     ASSERT_EQ(rte_extmem_register(pages.data(), pages.size(), nullptr, 0, kPage), 0);
     const unsigned before = regions();
     EXPECT_EQ(rte_dev_dma_map(info.device, pages.data(), 0, pages.size()), -1);
-    EXPECT_TRUE(rte_errno == EFAULT || rte_errno == ENOMEM) << rte_errno; // libibverbs' own look
+    EXPECT_TRUE(rte_errno == EFAULT || rte_errno == ENOMEM) << rte_errno; // libibverbs' own check
     EXPECT_EQ(regions(), before);
     EXPECT_EQ(rte_extmem_unregister(pages.data(), pages.size()), 0);
 }
 
 TEST_F(Memory, ComesAndGoesUnderTraffic) {
-    constexpr unsigned kMany = 16384; // more than what EAL has at its start: see TheHeapGrows
+    constexpr unsigned kMany = 16384; // more than EAL has at the start: see TheHeapGrows
     const unsigned before = regions();
     const Pool steady(make_pool(kMbufs));
     ASSERT_TRUE(steady);
@@ -267,7 +267,7 @@ TEST_F(Memory, ComesAndGoesUnderTraffic) {
 }
 
 TEST_F(Memory, TheHeapGrows) {
-    // Larger than what EAL has at its start: with hugepages DPDK takes new ones, at any address.
+    // Larger than what EAL has at the start: with hugepages, DPDK takes new ones, at any address.
     constexpr unsigned kMany = 16384;
     const Pool pool(make_pool(kMany));
     ASSERT_TRUE(pool) << rte_strerror(rte_errno);
@@ -288,7 +288,7 @@ TEST_F(Memory, TheHeapGrows) {
     rte_pktmbuf_free_bulk(all.data(), static_cast<unsigned>(all.size()));
 }
 
-/// Of the heap, which takes pages for it and gives them back, where it can.
+/// In the heap, which takes pages for them and returns these where it can.
 TEST_F(Memory, PacketsInTheHeap) {
     const Pool pool(make_pool(kMbufs));
     ASSERT_TRUE(pool);
@@ -333,7 +333,7 @@ TEST_F(Million, MbufsAreInOneRegion) {
 class UnknownMemory : public PortTest {};
 
 TEST_F(UnknownMemory, IsDroppedAndCounted) {
-    const Pages pages(kPage); // nobody told DPDK about it
+    const Pages pages(kPage); // unknown to DPDK
     const Pool pool(make_pool(kMbufs));
     ASSERT_TRUE(pool);
     rte_mbuf_ext_shared_info shared{};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Port 0 as an application uses it: the public ethdev API and nothing of the driver's. Its wire is
-// a loop, so that whatever is sent comes back.
+// Port 0 as an application uses it: only through the public ethdev API. Its wire is a loop, so that
+// whatever is sent comes back.
 #pragma once
 
 #include <cstdint>
@@ -24,12 +24,12 @@ inline constexpr uint16_t kQueues = 2;
 inline constexpr uint16_t kDescriptors = 64;
 inline constexpr uint16_t kTestType = 0x88b5; // an EtherType for local experiments
 
-/// A fresh name for a pool or memzone.
+/// A new name for a pool or memzone.
 [[nodiscard]] std::string unique_name();
 /// A pool without cache, so that its counts are exact. Null on failure.
 [[nodiscard]] rte_mempool* make_pool(unsigned count);
 
-/// Calls `done` until it is true or the time is over.
+/// Calls `done` until it returns true or the time is up.
 template <class Done> bool wait(unsigned milliseconds, Done&& done) {
     const uint64_t end = rte_get_tsc_cycles() + rte_get_tsc_hz() / 1000 * milliseconds;
     while (!done())
@@ -37,7 +37,7 @@ template <class Done> bool wait(unsigned milliseconds, Done&& done) {
     return true;
 }
 
-/// The port with two queues each way, started. Its Rx pool lives as long as the process.
+/// The port, started with two queues each way. Its Rx pool exists as long as the process.
 class PortTest : public testing::Test {
   protected:
     void SetUp() override { ASSERT_NO_FATAL_FAILURE(start(rx_pool())); }
@@ -48,18 +48,18 @@ class PortTest : public testing::Test {
     void restart();
     [[nodiscard]] static rte_mempool* rx_pool();
 
-    /// A frame from and to the port itself.
+    /// A frame from the port to itself.
     [[nodiscard]] static Frame frame(uint8_t seed, size_t size = 200,
                                      uint16_t ether_type = kTestType);
-    /// An mbuf of `pool` with that content; null when the pool is empty.
+    /// An mbuf of `pool` with this content; null if the pool is empty.
     [[nodiscard]] static rte_mbuf* mbuf_of(rte_mempool* pool, const Frame& content);
-    /// Sends from Tx queue 0; false when the queue takes nothing for ten seconds.
+    /// Sends from Tx queue 0; false if the queue accepts nothing for ten seconds.
     [[nodiscard]] static bool send(rte_mbuf* packet);
-    /// The next packet from an Rx queue; null when none comes in time. The caller frees it.
+    /// The next packet from an Rx queue; null if none arrives in time. The caller frees it.
     [[nodiscard]] static rte_mbuf* receive(uint16_t queue = 0, unsigned milliseconds = 10000);
     [[nodiscard]] static Frame content_of(const rte_mbuf* packet);
 
-    /// `count` frames in mbufs of `pool` come back byte for byte.
+    /// `count` frames in mbufs of `pool` come back unchanged.
     static void expect_round_trips(rte_mempool* pool, unsigned count);
     [[nodiscard]] static rte_eth_stats stats();
     /// What `write(file)` writes.

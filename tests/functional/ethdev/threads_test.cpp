@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Threads that send and receive on a queue each, and one that makes control calls beside them, as
-// ethdev allows. Whoever runs it asks telemetry and lets links flap meanwhile; ThreadSanitizer
-// looks on in tests/functional/test_threads.py. Each queue has pools of its own: mbufs that go from
-// thread to thread by DPDK's rings would tell of races that are none.
+// Threads that each send and receive on one queue, and one that makes control calls meanwhile, as
+// ethdev allows. The caller queries telemetry and lets links flap at the same time;
+// tests/functional/test_threads.py runs it under ThreadSanitizer. Each queue has its own pools:
+// mbufs that pass between threads through DPDK's rings would look like races.
 #include "tests/functional/ethdev/port.hpp"
 
 #include <array>
@@ -20,11 +20,11 @@ namespace {
 constexpr uint16_t kOther = 1; // a port without traffic
 constexpr unsigned kSeconds = 3, kRounds = 10;
 constexpr unsigned kBurst = 8, kPoolSize = 8 * kDescriptors;
-constexpr uint64_t kMostUnderWay = 256; // of a thread
+constexpr uint64_t kMostUnderWay = 256; // per thread
 constexpr uint16_t kUdpPort = 7;
 constexpr unsigned kRetaGroups = 8; // of 64 entries
 
-/// A UDP packet to the port, of 64 flows in turn.
+/// A UDP packet to the port, from 64 flows in turn.
 struct Packet {
     rte_ether_hdr eth;
     rte_ipv4_hdr ip;
@@ -49,10 +49,10 @@ Packet packet_for(const rte_ether_addr& mac) {
     return packet;
 }
 
-/// What threads have in common. Packets come back to any of them.
+/// What the threads share. Packets come back to any of them.
 struct Traffic {
     std::atomic<bool> sends = true, receives = true;
-    std::atomic<unsigned> have_sent = 0; ///< threads that send no more
+    std::atomic<unsigned> have_sent = 0; ///< threads that have stopped sending
     std::atomic<uint64_t> sent = 0, received = 0, damaged = 0;
 };
 
@@ -156,7 +156,7 @@ class Threads : public PortTest {
         EXPECT_EQ(rte_eth_allmulticast_disable(kPort), 0);
         EXPECT_EQ(rte_eth_promiscuous_disable(kPort), 0);
     }
-    /// The packets of all threads go to one queue for a while, and are marked.
+    /// Marks the packets of all threads and sends them to one queue for a while.
     static void steer(uint16_t queue) {
         rte_flow_item_udp spec{}, mask{};
         spec.hdr.dst_port = rte_cpu_to_be_16(kUdpPort);
@@ -193,9 +193,9 @@ class Threads : public PortTest {
         }
         EXPECT_EQ(rte_eth_dev_rss_reta_update(kPort, table.data(), info.reta_size), 0);
     }
-    /// Where threads get no CPU for a second, the wire stops to wait for them.
+    /// If threads get no CPU for a second, the wire stops waiting for them.
     static uint64_t missed() { return PortTest::stats().imissed; }
-    /// Memory that the driver registers, and forgets.
+    /// Memory that the driver registers and unregisters.
     static void change_memory() { rte_mempool_free(make_pool(64)); }
     static void restart_other(uint16_t mtu) {
         EXPECT_EQ(rte_eth_dev_stop(kOther), 0);
@@ -243,7 +243,7 @@ TEST_F(Threads, ControlCallsBesideTraffic) {
     EXPECT_EQ(stats.ipackets, traffic.received);
     EXPECT_EQ(stats.opackets, traffic.sent);
     EXPECT_EQ(stats.ierrors + stats.oerrors + stats.rx_nombuf, 0u);
-    // Who asks telemetry stops before ports are closed, as ethdev demands.
+    // Telemetry must not be queried while ports are being closed, as ethdev demands.
     std::puts("traffic is over");
     std::fflush(stdout);
     (void)std::getchar();

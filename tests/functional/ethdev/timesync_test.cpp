@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// When PTP messages come and go: rte_eth_timesync_*.
+// The times at which PTP messages are sent and received: rte_eth_timesync_*.
 #include "tests/functional/ethdev/port.hpp"
 
 #include <cerrno>
@@ -39,7 +39,7 @@ class Timesync : public PortTest {
     }
     static uint64_t sent() {
         timespec time{};
-        EXPECT_TRUE(wait(10000, [&] { // also after the message came back: its completion is later
+        EXPECT_TRUE(wait(10000, [&] { // the completion may follow the message's return
             return rte_eth_timesync_read_tx_timestamp(kPort, &time) == 0;
         }));
         return rte_timespec_to_ns(&time);
@@ -49,10 +49,10 @@ class Timesync : public PortTest {
         EXPECT_EQ(rte_eth_timesync_read_rx_timestamp(kPort, &time, packet->timesync), 0);
         return rte_timespec_to_ns(&time);
     }
-    /// A message goes out and comes back, at times by the port's clock that are in order.
+    /// A message goes out and comes back, at times in the right order by the port's clock.
     static void expect_stamps(rte_mempool* pool) {
         constexpr uint64_t kBoth = RTE_MBUF_F_RX_IEEE1588_PTP | RTE_MBUF_F_RX_IEEE1588_TMST;
-        // The device's clock is read once in a while by a device in software.
+        // A device in software reads its clock only once in a while.
         constexpr uint64_t kSlack = kSecond / 10;
         const uint64_t before = now();
         rte_mbuf* packet = sync_message(pool);
@@ -72,7 +72,7 @@ class Timesync : public PortTest {
         EXPECT_EQ(rte_eth_timesync_read_tx_timestamp(kPort, &none), -EINVAL) << "it was read";
     }
 
-    bool there = false; ///< or refused: with datapath=verbs
+    bool there = false; ///< else it is refused: with datapath=verbs
 };
 
 TEST_F(Timesync, MessagesAreStampedBothWays) {
@@ -129,7 +129,7 @@ TEST_F(Timesync, QueuesWithoutStampsAreRefused) {
     expect_round_trips(rx_pool(), 5);
 }
 
-/// As little when they come later: they would tell of stamps that nobody wrote.
+/// Also if they are set up later: they would refer to stamps that nobody wrote.
 TEST_F(Timesync, QueuesWithoutStampsAreRefusedWhileItIsOn) {
     if (!there) return;
     rte_mempool* const pool = make_pool(256);

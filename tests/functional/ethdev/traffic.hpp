@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Traffic that goes on while a test does something else.
+// Traffic that continues while a test does something else.
 #pragma once
 
 #include "tests/functional/ethdev/port.hpp"
@@ -9,15 +9,15 @@
 
 namespace test {
 
-/// Sends and receives on queue 0 for as long as it lives. All is back when it ends, or the frames
-/// would come to the next test.
+/// Sends and receives on queue 0 during its lifetime. In the end it waits until everything is back,
+/// because the next test would receive the frames.
 class Traffic {
   public:
     Traffic(rte_mempool* pool, Frame content);
     ~Traffic();
 
-    /// From now on mbufs are taken from this pool; returns when none is taken from another any more
-    /// and `count` packets more have come back.
+    /// From now on, mbufs come from this pool; returns when none comes from another pool any more
+    /// and another `count` packets have come back.
     void take_from(rte_mempool* pool, uint64_t count);
 
   private:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A libibverbs program that test_sanitizers.py builds with a sanitizer: sends 100 frames to itself
-// on a port with wire=loop. With an argument it makes the mistake of that name, which the sanitizer
-// is to find.
+// on a port with wire=loop. With an argument, it makes the mistake of that name for the sanitizer
+// to find.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -47,7 +47,7 @@ ibv_flow* steer_all(ibv_qp* qp) {
     return need(ibv_create_flow(qp, &rule.attributes), "ibv_create_flow");
 }
 
-/// Sends a frame full of `value`, and whether it came back.
+/// Sends a frame full of `value`; returns whether it came back.
 bool echo(ibv_qp* qp, std::vector<uint8_t>& memory, uint32_t lkey, uint8_t value) {
     uint8_t* const out = memory.data();
     uint8_t* const in = out + kBufferBytes;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// ibv_counters: what rules with a count action took.
+// ibv_counters: what rules with a count action have taken.
 #include "tests/functional/uverbs/verbs.hpp"
 
 namespace test {
@@ -83,7 +83,7 @@ TEST_F(CountersTest, WhatIsDroppedCounts) {
                                 .create(endpoint->qp.get());
     ASSERT_TRUE(flow) << std::strerror(errno);
     EXPECT_EQ(endpoint->send(UdpFrame{.dst_port = 7, .size = 200}.bytes()), IBV_WC_SUCCESS);
-    expect_round_trip(8, 100); // by then the first one is gone
+    expect_round_trip(8, 100); // by now, the first one has been dropped
     EXPECT_EQ(read<2>(counters.get()), (Values{1, 200}));
 }
 
@@ -131,7 +131,7 @@ TEST_F(CountersTest, EachRuleHasItsOwn) {
     EXPECT_EQ(read<2>(second.get()), (Values{1, 100}));
 }
 
-/// The device counts for all rules of one match together.
+/// The device counts for all rules with the same match together.
 TEST_F(CountersTest, EqualRulesCountOnceEach) {
     const CountersHandle first = make_counters(), second = make_counters();
     const FlowHandle one = counting(7, first.get()), two = counting(7, second.get());

@@ -78,7 +78,7 @@ DevxHandle DevxTest::make_tis() {
                     .set(inside(PRM(create_tis_in, ctx), PRM(tisc, transport_domain)), tdn));
 }
 
-// Where the kernel's header has reserved bits: see softhca's prm/ring_memory.hpp.
+// In reserved bits of the kernel's header: see softhca's prm/ring_memory.hpp.
 constexpr Field kCqRecordUmem{0x20, 32}, kCqUmemOffset{0x280, 64}, kCqUmem{0x2c0, 32};
 constexpr Field kWqRecordUmem{0x140, 32}, kWqUmem{0x160, 32}, kWqUmemOffset{0x180, 64};
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Firmware commands by mlx5dv_devx_*: objects, umems, queues made by hand.
+// Firmware commands through mlx5dv_devx_*: objects, umems, hand-made queues.
 #pragma once
 
 #include "common/mlx5/formats.hpp"
@@ -27,7 +27,7 @@ struct Result {
     [[nodiscard]] uint32_t number() const { return answer.number(); }
 };
 
-/// A context that may run firmware commands, with what queues need.
+/// A context that may run firmware commands, and what queues need.
 class DevxTest : public testing::Test {
   protected:
     static constexpr size_t kPage = 4096, kAnswerBytes = 4096 + 16;
@@ -36,12 +36,12 @@ class DevxTest : public testing::Test {
     [[nodiscard]] static ContextHandle open_devx();
 
     Result general(const Request& request, ibv_context* by = nullptr);
-    /// Null, and `last` says why, when the command is refused.
+    /// Returns null, with the reason in `last`, if the command is refused.
     [[nodiscard]] DevxHandle make(const Request& request, ibv_context* by = nullptr);
     Result query(mlx5dv_devx_obj* object, const Request& request);
     Result modify(mlx5dv_devx_obj* object, const Request& request);
 
-    // Rings lie in the pages of one umem, one after the other.
+    // The rings are in the pages of one umem, one after the other.
     [[nodiscard]] uint8_t* page(uint32_t index) { return memory.data() + index * kPage; }
     [[nodiscard]] Request cq_request(uint32_t ring, uint32_t record);
     [[nodiscard]] Request sq_request(uint32_t cqn, uint32_t tisn, uint32_t ring, uint32_t record);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Flow tables, their entries and counters, made by firmware commands.
+// Flow tables, their entries and counters, created by firmware commands.
 #pragma once
 
 #include "tests/functional/uverbs/devx_queues.hpp"
@@ -14,8 +14,8 @@ inline constexpr uint64_t kReceiveTables = 0, kSendTables = 1;
 
 class DevxFlowTest : public DevxQueueTest {
   protected:
-    /// A table with one group, in which everything matches. Of the level that drivers use, which
-    /// is above all those of the kernel's own tables.
+    /// A table with one group, in which everything matches. Its level is one that drivers use,
+    /// above all those of the kernel's own tables.
     struct TestTable {
         DevxHandle table, group;
         uint32_t number = 0, group_number = 0;
@@ -37,7 +37,7 @@ class DevxFlowTest : public DevxQueueTest {
         made_table.group_number = last.number();
         return made_table;
     }
-    /// An entry that takes everything to a destination (type and number), if there is one.
+    /// An entry that sends everything to a destination (type and number), if there is one.
     Request entry_request(const TestTable& table, uint32_t actions, uint64_t destination,
                           uint32_t counter = 0, uint64_t type = kReceiveTables) {
         constexpr Field kContext = PRM(set_fte_in, flow_context);
@@ -63,7 +63,7 @@ class DevxFlowTest : public DevxQueueTest {
         counter = last.answer.get(PRM(alloc_flow_counter_out, flow_counter_id));
         return counters;
     }
-    /// Packets that the counter at this place of a bulk has seen.
+    /// The packets that the counter at this offset in the bulk has seen.
     uint64_t count(mlx5dv_devx_obj* counters, uint32_t offset = 0) {
         constexpr size_t kHead = PRM_BYTES(query_flow_counter_out);
         EXPECT_EQ(query(counters, REQUEST(QUERY_FLOW_COUNTER, query_flow_counter)
@@ -81,7 +81,7 @@ class DevxFlowTest : public DevxQueueTest {
         ASSERT_TRUE(wait_cqe(kReceiveCq));
         EXPECT_EQ(Frame(buffer.begin() + 2048, buffer.begin() + 2048 + 150), frame);
     }
-    uint32_t counter = 0; ///< the last that was made
+    uint32_t counter = 0; ///< the last one created
 };
 
 } // namespace test

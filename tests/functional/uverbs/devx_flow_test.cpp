@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Flows that lead to flow tables made by firmware commands, and count in their counters.
+// Flows that lead to flow tables created by firmware commands, and count in counters created so.
 #include "tests/functional/uverbs/devx_flow.hpp"
 
 namespace test {
@@ -32,7 +32,7 @@ TEST_F(DevxFlowTest, FlowsCountInCountersOfCommands) {
     flow.reset();
 }
 
-/// As a driver reads many of them.
+/// As drivers read many of them.
 TEST_F(DevxFlowTest, CountersAreWrittenToMemory) {
     const TestTable table = make_table(64);
     const DevxHandle counters = make_counters(1);
@@ -111,8 +111,8 @@ TEST_F(DevxFlowTest, EntriesLeadToQpsOfVerbs) {
     flow.reset();
 }
 
-/// By software steering's root table, whose rules are flows of the kernel: mlx5dv_create_flow has
-/// no offsets.
+/// In software steering's root table, whose rules are kernel flows: mlx5dv_create_flow cannot pass
+/// offsets.
 TEST_F(DevxFlowTest, ACounterOfABulkIsNamedByItsOffset) {
     constexpr uint32_t kSize = 128;
     const DevxHandle counters = make_counters(kSize / 128);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Flow meters made by firmware commands, written by send queues, and entries that color packets.
+// Flow meters created by firmware commands, written by send queues; entries that color packets.
 #include "common/mlx5/aso.hpp"
 #include "tests/functional/uverbs/devx_flow.hpp"
 
@@ -11,11 +11,11 @@ constexpr uint32_t kExecuteAso = MLX5_FLOW_CONTEXT_ACTION_EXECUTE_ASO,
 constexpr uint64_t kRed = MLX5_FLOW_METER_COLOR_RED, kGreen = MLX5_FLOW_METER_COLOR_GREEN;
 constexpr uint8_t kLogObjects = 3;
 
-/// A send queue, whoever has made it, by which nothing else is sent.
+/// A send queue, however created, that sends nothing else.
 struct AsoQueue {
     uint8_t* ring = nullptr;
     uint32_t wqebbs = 0;
-    uint32_t* record = nullptr; ///< of what is sent
+    uint32_t* record = nullptr; ///< the send doorbell record
     void* doorbell = nullptr;
     uint32_t number = 0;
     uint32_t producer = 0;
@@ -64,7 +64,7 @@ class DevxMeterTest : public DevxFlowTest {
             .set({0x63, 5}, log_objects)
             .set(inside(kObject, PRM(flow_meter_aso_obj, meter_aso_access_pd)), access_pd);
     }
-    /// A send queue made by commands.
+    /// A send queue created by commands.
     AsoQueue devx_queue() {
         aso_cq = made(make(cq_request(kAsoCq, kAsoCqRecord)));
         aso_sq = made(make(sq_request(last.number(), tisn, kAso, kAsoRecord)));
@@ -77,7 +77,7 @@ class DevxMeterTest : public DevxFlowTest {
         auto* const record = reinterpret_cast<uint32_t*>(page(kAsoRecord));
         return {page(kAso), 64, record + 1, uar->reg_addr, number};
     }
-    /// The SQ of a QP, which the program finds by libmlx5.
+    /// The SQ of a QP, located through libmlx5.
     AsoQueue verbs_queue(ibv_pd* of) {
         endpoint = make_endpoint(context.get(), of);
         mlx5dv_qp qp{};
@@ -88,7 +88,7 @@ class DevxMeterTest : public DevxFlowTest {
         return {static_cast<uint8_t*>(qp.sq.buf), qp.sq.wqe_cnt,
                 reinterpret_cast<uint32_t*>(qp.dbrec) + 1, qp.bf.reg, qp.sqn};
     }
-    /// So many packets, and no more in the time of a test.
+    /// That many packets, and no more within the time of a test.
     static mlx5::MeterParams packets_only(uint32_t packets) {
         constexpr uint32_t kPackets = MLX5_FLOW_METER_MODE_NUM_PACKETS << mlx5::kMeterModeShift;
         constexpr uint32_t kStart = kGreen << mlx5::kMeterColorShift;
@@ -98,7 +98,7 @@ class DevxMeterTest : public DevxFlowTest {
         params.cbs_cir = kLogPacket << 24 | packets << 16 | kSlowest;
         return params;
     }
-    /// Of the second meter of an object; as drivers do it.
+    /// Writes the second meter of an object, as drivers do.
     static void write(AsoQueue& queue, uint32_t object, uint32_t packets) {
         mlx5::WqeAsoCtrlSeg aso{};
         aso.data_mask_mode = mlx5::kAsoBytewise;
@@ -121,14 +121,14 @@ class DevxMeterTest : public DevxFlowTest {
         std::memcpy(&both, &buffer[kAt], sizeof both);
         return both;
     }
-    /// The CQE at this place, by which the SQ of commands reports.
+    /// The CQE at this index, in the CQ of the SQ created by commands.
     bool wait_for_cqe(size_t index) {
         const auto* const cqe = reinterpret_cast<const mlx5::Cqe*>(page(kAsoCq)) + index;
         const auto opcode = [&] { return __atomic_load_n(&cqe->op_own, __ATOMIC_ACQUIRE) >> 4; };
         if (!wait_until([&] { return opcode() != 0xf; })) return false;
         return opcode() == static_cast<uint8_t>(mlx5::CqeOpcode::req);
     }
-    /// To a table, by the second meter of an object, whose color goes into reg_c_5.
+    /// To a table, through the second meter of an object, whose color goes to reg_c_5.
     Request metering_request(const TestTable& from, uint32_t object, uint32_t to_table) {
         constexpr Field kContext = PRM(set_fte_in, flow_context);
         constexpr Field kAsoField = inside(kContext, PRM(flow_context, execute_aso[0]));
@@ -141,7 +141,7 @@ class DevxMeterTest : public DevxFlowTest {
             .set(inside(kControl, PRM(exe_aso_ctrl_flow_meter, init_color)), kGreen)
             .set(inside(kControl, PRM(exe_aso_ctrl_flow_meter, meter_id)), 1);
     }
-    /// With a group of reg_c_5's low bits.
+    /// With a group that matches the low bits of reg_c_5.
     TestTable colors_table() {
         constexpr uint64_t kMisc2 = 8;
         TestTable table = make_table(65);

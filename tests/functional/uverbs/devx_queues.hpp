@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Queues made by firmware commands, and frames that pass them.
+// Queues created by firmware commands, and frames that pass through them.
 #pragma once
 
 #include "tests/functional/uverbs/devx.hpp"
 
 namespace test {
 
-/// A send queue and a receive queue made by commands, and a flow that leads from one to the other.
+/// A send queue and a receive queue created by commands, and a flow from one to the other.
 class DevxQueueTest : public DevxTest {
   protected:
     enum Page : uint32_t {
@@ -40,7 +40,7 @@ class DevxQueueTest : public DevxTest {
                   0);
         ASSERT_NO_FATAL_FAILURE(use_sq(sq_request(number_of_send_cq, tisn, kSend, kSendRecord)));
     }
-    /// The SQ that is sent by, ready.
+    /// The SQ for sending, in the ready state.
     void use_sq(const Request& request) {
         sq = made(make(request));
         sqn = last.number();
@@ -63,7 +63,7 @@ class DevxQueueTest : public DevxTest {
         action.obj = object;
         return action;
     }
-    /// A flow for everything that arrives, or that is sent. Null, and errno says why: refused.
+    /// A flow for everything received, or sent. Null if refused, with the reason in errno.
     void make_flow(std::vector<mlx5dv_flow_action_attr> actions, bool sent = false) {
         std::array<uint64_t, 9> mask{}, value{};
         mask[0] = value[0] = 64;
@@ -96,7 +96,7 @@ class DevxQueueTest : public DevxTest {
         std::copy(frame.begin(), frame.end(), buffer.begin());
         send(mr->lkey, reinterpret_cast<uint64_t>(buffer.data()), frame.size(), times);
     }
-    /// From the start of the ring on; the last one makes a completion.
+    /// From the start of the ring; the last WQE requests a completion.
     void send(uint32_t key, uint64_t address, size_t bytes, uint32_t times = 1) {
         auto* wqe = page(kSend);
         for (uint32_t index = 0; index < times; index++, wqe += mlx5::kWqebb) {
@@ -115,7 +115,7 @@ class DevxQueueTest : public DevxTest {
         std::memcpy(&doorbell, wqe - mlx5::kWqebb, sizeof doorbell);
         *static_cast<volatile uint64_t*>(uar->reg_addr) = doorbell;
     }
-    /// A key of bytes of the buffer: at these offsets, so many each. Its addresses begin at 0.
+    /// A key for parts of the buffer: pairs of offset and size. Its addresses start at 0.
     DevxHandle make_indirect_key(const std::vector<std::pair<size_t, uint32_t>>& parts) {
         constexpr Field kContext = PRM(create_mkey_in, memory_key_mkey_entry);
         uint64_t length = 0;
@@ -158,7 +158,7 @@ class DevxQueueTest : public DevxTest {
     using MatcherHandle = Handle<mlx5dv_flow_matcher, mlx5dv_destroy_flow_matcher>;
     std::vector<uint8_t> buffer = std::vector<uint8_t>(4096);
     MrHandle mr;
-    uint32_t indirect_key = 0; ///< the last that was made
+    uint32_t indirect_key = 0; ///< the last one created
     uint32_t number_of_send_cq = 0, receive_cqn = 0, rqn = 0, tirn = 0, tisn = 0, sqn = 0;
     DevxHandle send_cq, receive_cq, rq, tir, tis, sq;
     MatcherHandle matcher;

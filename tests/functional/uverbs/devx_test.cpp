@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// DevX: what programs may ask of the firmware, and what they get.
+// DevX: what programs may request from the firmware, and what they get.
 #include "tests/functional/uverbs/devx_queues.hpp"
 
 #include <chrono>
@@ -12,7 +12,7 @@
 namespace test {
 namespace {
 
-constexpr uint16_t kCurrent = 1; // op_mod of QUERY_HCA_CAP: general, as it is
+constexpr uint16_t kCurrent = 1; // op_mod of QUERY_HCA_CAP: general, current values
 
 TEST_F(DevxTest, CapabilitiesAreForEveryContext) {
     const Request query_caps = REQUEST(QUERY_HCA_CAP, query_hca_cap, kCurrent);
@@ -27,7 +27,7 @@ TEST_F(DevxTest, OnlyGeneralCommandsAreGeneral) {
     EXPECT_EQ(general(REQUEST(ALLOC_PD, alloc_pd)).error, EINVAL);
     EXPECT_EQ(general(REQUEST(TEARDOWN_HCA, teardown_hca)).error, EINVAL);
     EXPECT_EQ(general(REQUEST(CREATE_UCTX, create_uctx)).error, EINVAL);
-    // Allowed, but this device has no such command.
+    // Allowed, but this device does not have such a command.
     EXPECT_EQ(general(Request(0xbff, 64)).error, EREMOTEIO);
     EXPECT_EQ(last.status(), FwStatus::bad_operation);
 }
@@ -51,7 +51,7 @@ TEST_F(DevxTest, ObjectsAreMadeQueriedAndDestroyed) {
     EXPECT_EQ(modify(tis.get(), query_tis(tisn)).error, EINVAL);
 }
 
-/// mlx5's kernel driver passes them on.
+/// mlx5's kernel driver passes these commands on.
 TEST_F(DevxTest, OfObjectsThatDoNotExistTheFirmwareSaysSo) {
     for (const Request& request :
          {REQUEST(CREATE_SCHEDULING_ELEMENT, create_scheduling_element),
@@ -77,7 +77,7 @@ TEST_F(DevxTest, FilesAreOfTheContextThatMadeThem) {
                                           answers),
               EBADF);
     mlx5dv_devx_destroy_cmd_comp(answers);
-    // libmlx5 sends a subscription by the channel's context: one whose descriptor is another's.
+    // libmlx5 subscribes through the channel's context: here with another one's descriptor.
     mlx5dv_devx_event_channel* const channel = mlx5dv_devx_create_event_channel(
         context.get(), MLX5DV_DEVX_CREATE_EVENT_CHANNEL_FLAGS_OMIT_EV_DATA);
     mlx5dv_devx_event_channel* const others = mlx5dv_devx_create_event_channel(
@@ -112,7 +112,7 @@ TEST_F(DevxTest, AUserHasHisObjectsToHimself) {
                       other.get()));
     EXPECT_EQ(last.error, EREMOTEIO);
     EXPECT_EQ(last.status(), FwStatus::bad_resource);
-    // A PD of verbs belongs to its context, too.
+    // A PD of verbs also belongs to its context.
     ibv_pd* const foreign = ibv_alloc_pd(other.get());
     ASSERT_TRUE(foreign);
     mlx5dv_pd dv_pd{};
@@ -197,7 +197,7 @@ TEST_F(DevxTest, ClosingTakesEverythingAlong) {
 }
 
 TEST_F(DevxTest, UsersThatHaveGoneMakeRoomForOthers) {
-    constexpr int kUsers = 1024; // at a time
+    constexpr int kUsers = 1024; // at the same time
     for (int i = 0; i <= kUsers; i++)
         ASSERT_TRUE(open_devx()) << i;
 }
@@ -253,8 +253,8 @@ TEST_F(DevxQueueTest, FramesPassQueuesMadeByCommands) {
     EXPECT_EQ(Frame(buffer.begin() + 2048, buffer.begin() + 2048 + 200), frame);
 }
 
-/// A kernel pins the pages of a umem: the device finds no WQE there. softhca finds no memory.
-/// Either way the queue ends, nobody crashes, and others work as before.
+/// A kernel pins the pages of a umem: the device then finds no WQE there. softhca finds no memory.
+/// Either way the queue stops, nobody crashes, and others work as before.
 TEST_F(DevxQueueTest, AUmemThatIsTakenAwayEndsItsQueueOnly) {
     void* const region =
         mmap(nullptr, kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -266,7 +266,7 @@ TEST_F(DevxQueueTest, AUmemThatIsTakenAwayEndsItsQueueOnly) {
     ASSERT_NO_FATAL_FAILURE(use_sq(sq_request(number_of_send_cq, tisn, 0, kSendRecord)
                                        .set(inside(kWq, Field{0x160, 32}), other->umem_id)));
     ASSERT_EQ(mprotect(region, kPage, PROT_NONE), 0);
-    send(Frame(100, 0x5a)); // the doorbell is what matters: the WQE is in another place
+    send(Frame(100, 0x5a)); // only the doorbell matters: the WQE is elsewhere
     constexpr uint32_t kError = 3;
     const Field state = inside(PRM(query_sq_out, sq_context), PRM(sqc, state));
     EXPECT_TRUE(wait_until([&] {
@@ -290,7 +290,7 @@ class DevxPacingTest : public DevxQueueTest {
         errno = 0;
         return mlx5dv_pp_alloc(context.get(), rate.size(), rate.data(), flags);
     }
-    /// In place of the SQ that there is, whose ring it takes.
+    /// Replaces the existing SQ and takes its ring.
     [[nodiscard]] Request paced_sq_request(uint16_t index) {
         sq.reset();
         return sq_request(number_of_send_cq, tisn, kSend, kSendRecord)
@@ -307,7 +307,7 @@ TEST_F(DevxPacingTest, SendQueuesKeepToTheRateOfTheirRow) {
     const auto start = std::chrono::steady_clock::now();
     send(Frame(kBytes, 0x5a), kFrames);
     ASSERT_TRUE(wait_cqe(kSendCq));
-    // The first frame does not wait, and the one after it may make up for half a millisecond.
+    // The first frame does not wait, and the next one may catch up by half a millisecond.
     EXPECT_GT(std::chrono::steady_clock::now() - start, kEach * (kFrames - 2));
     sq.reset();
     mlx5dv_pp_free(entry);
@@ -344,7 +344,7 @@ TEST_F(DevxPacingTest, RowsAreSharedOrDedicated) {
 }
 
 TEST_F(DevxPacingTest, DoorbellPagesOfVirtioQueuesAreTheProgramsOwn) {
-    constexpr size_t kThere = 32; // 2^log_doorbell_bar_size, of a page each
+    constexpr size_t kThere = 32; // 2^log_doorbell_bar_size, one page each
     std::vector<mlx5dv_var*> vars;
     std::set<uint32_t> numbers;
     std::set<uint64_t> places;
@@ -411,7 +411,7 @@ TEST_F(DevxQueueTest, CompletionsAreEvents) {
     uint16_t port_change = 9;
     EXPECT_EQ(
         mlx5dv_devx_subscribe_devx_event(channel, nullptr, sizeof port_change, &port_change, 2), 0);
-    const int full = eventfd(0, 0); // to write to it would block
+    const int full = eventfd(0, 0); // writing to it would block
     const uint64_t most = UINT64_MAX - 1;
     ASSERT_EQ(write(full, &most, sizeof most), ssize_t{sizeof most});
     EXPECT_EQ(mlx5dv_devx_subscribe_devx_event_fd(channel, full, receive_cq.get(), 0), 0);
@@ -426,7 +426,7 @@ TEST_F(DevxQueueTest, CompletionsAreEvents) {
     ASSERT_TRUE(wait_cqe(kReceiveCq));
     pollfd waiting{.fd = channel->fd, .events = POLLIN, .revents = 0};
     ASSERT_EQ(poll(&waiting, 1, 10000), 1);
-    std::array<uint64_t, 16> event{}; // has room for the data that were not asked for
+    std::array<uint64_t, 16> event{}; // with room for the data that were not requested
     EXPECT_EQ(mlx5dv_devx_get_event(channel,
                                     reinterpret_cast<mlx5dv_devx_async_event_hdr*>(event.data()),
                                     sizeof event),
@@ -437,7 +437,7 @@ TEST_F(DevxQueueTest, CompletionsAreEvents) {
     EXPECT_EQ(times, 1u);
     EXPECT_EQ(lseek(file, 0, SEEK_END), 0) << "nothing was written there";
     EXPECT_EQ(read(full, &times, sizeof times), ssize_t{sizeof times});
-    EXPECT_GE(times, most); // a kernel can count one more
+    EXPECT_GE(times, most); // a kernel may count one more
     for (const int number : {file, full, eventfd_number})
         close(number);
     mlx5dv_devx_destroy_event_channel(channel);

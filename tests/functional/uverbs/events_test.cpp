@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Completion channels and asynchronous events: none lost, none too many, destroying never blocks.
+// Completion channels and asynchronous events: none lost, none extra, destroying never blocks.
 #include "tests/functional/uverbs/verbs.hpp"
 
 #include <fcntl.h>
@@ -33,9 +33,9 @@ class EventsTest : public VerbsTest {
         for (const auto state : {IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS})
             to_state(qp.get(), state);
     }
-    /// One send on the QP whose completions go to `cq`.
+    /// Sends once on the QP whose completions go to `cq`.
     void send_one() { send_on(qp.get(), *endpoint); }
-    /// Six completions for a CQ of four; waits for what that leads to.
+    /// Causes six completions in a CQ of four, and waits for the resulting event.
     void overrun(ibv_cq* small) {
         const PdHandle own(ibv_alloc_pd(small->context));
         const Endpoint other(small->context, own.get());
@@ -89,13 +89,13 @@ TEST_F(EventsTest, ArmingBehindACompletionFiresAtOnce) {
     send_one();
     ibv_wc wc{};
     ASSERT_TRUE(wait_completion(cq.get(), wc));
-    send_one(); // not polled: the next completion is there already
+    send_one(); // not polled: the next completion is already there
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
     mlx5dv_cq ring{};
     mlx5dv_obj object{};
     object.cq = {cq.get(), &ring};
     ASSERT_EQ(mlx5dv_init_obj(&object, MLX5DV_OBJ_CQ), 0);
-    // op_own of the second CQE leaves its initial value when the device has written it.
+    // op_own of the second CQE changes from its initial value once the device has written it.
     const volatile uint8_t* op_own = static_cast<uint8_t*>(ring.buf) + 2 * ring.cqe_size - 1;
     while (*op_own >> 4 == 0xf)
         ASSERT_LT(std::chrono::steady_clock::now(), deadline);
@@ -105,8 +105,8 @@ TEST_F(EventsTest, ArmingBehindACompletionFiresAtOnce) {
     expect_completion();
 }
 
-/// libibverbs waits in ibv_destroy_cq until the program has acknowledged every event it has read:
-/// the kernel's count must not include the ones that were never read.
+/// libibverbs waits in ibv_destroy_cq until the program has acknowledged every event that it has
+/// read: the kernel's count must not include those never read.
 TEST_F(EventsTest, UnreadEventsDoNotBlockDestroy) {
     for (int round = 0; round < 3; round++) {
         ASSERT_EQ(ibv_req_notify_cq(cq.get(), 0), 0);
@@ -119,7 +119,7 @@ TEST_F(EventsTest, UnreadEventsDoNotBlockDestroy) {
         ASSERT_TRUE(round == 0 || readable(channel->fd, 10000));
     }
     qp.reset();
-    cq.reset(); // would never return
+    cq.reset(); // would block forever
     EXPECT_FALSE(readable(channel->fd, 0)) << "events of a CQ go with it";
 }
 
@@ -156,14 +156,14 @@ TEST_F(EventsTest, ChannelOfNobodyIsRefused) {
     bogus.fd = 0; // not a completion channel
     EXPECT_EQ(ibv_create_cq(context.get(), 16, nullptr, &bogus, 0), nullptr);
     EXPECT_EQ(errno, EBADF);
-    // Nor is it of somebody else's use.
+    // Nor can another context use it.
     const ContextHandle other = open_device();
     ASSERT_TRUE(other);
     EXPECT_EQ(ibv_create_cq(other.get(), 16, nullptr, channel.get(), 0), nullptr);
     EXPECT_EQ(errno, EBADF);
 }
 
-/// Takes the netdev beside the port up or down.
+/// Sets the port's netdev up or down.
 void set_netdev(bool up) {
     const int socket_fd = socket(AF_INET, SOCK_DGRAM, 0);
     ifreq request{};
@@ -175,7 +175,7 @@ void set_netdev(bool up) {
     close(socket_fd);
 }
 
-/// Reads the event that has to come and acknowledges it.
+/// Reads the expected event and acknowledges it.
 ibv_async_event next_event(ibv_context* context) {
     ibv_async_event event{};
     if (!readable(context->async_fd, 10000)) {
@@ -200,7 +200,7 @@ TEST_F(EventsTest, LinkChangesArriveAsPortEvents) {
     }
 }
 
-/// The port is everybody's, an object its creator's.
+/// Port events go to every context, those of an object to its creator only.
 TEST_F(EventsTest, AnImportedContextHasEventsOfItsOwn) {
     const ContextHandle imported(ibv_import_device(dup(context->cmd_fd)));
     ASSERT_TRUE(imported) << std::strerror(errno);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// mlx5dv_create_flow: matchers in the layout of the device.
+// mlx5dv_create_flow: matchers in the device's layout.
 #include "common/net/endian.hpp"
 #include "tests/functional/uverbs/verbs.hpp"
 
@@ -11,7 +11,7 @@ namespace {
 using MatcherHandle = Handle<mlx5dv_flow_matcher, mlx5dv_destroy_flow_matcher>;
 using ActionHandle = Handle<ibv_flow_action, ibv_destroy_flow_action>;
 
-// Places in fte_match_set_lyr_2_4 of the PRM, in bytes.
+// Byte offsets in fte_match_set_lyr_2_4 of the PRM.
 constexpr size_t kDstMac = 8, kIpProtocol = 16, kFlags = 18, kTtl = 27, kUdpDstPort = 30,
                  kDstIp = 60;
 constexpr uint8_t kOuterHeaders = 1;
@@ -61,7 +61,7 @@ class FlowDvTest : public VerbsTest {
         return FlowHandle(mlx5dv_create_flow(matcher, value.get(), 1, &action));
     }
 
-    /// A flow that does these things to all packets; to the endpoint, or of what is sent.
+    /// A flow that changes all packets like this: those to the endpoint, or those sent.
     [[nodiscard]] FlowHandle changing(mlx5dv_flow_matcher* matcher,
                                       std::vector<ibv_flow_action*> changes, bool received) {
         std::vector<mlx5dv_flow_action_attr> actions(changes.size());
@@ -196,7 +196,7 @@ TEST_F(FlowDvTest, TunnelsGoOnWhereTheyAreSentAndComeOffWhereTheyArrive) {
     const MatcherHandle rx = make_matcher(nothing), tx = make_matcher(nothing, 0, kTransmit);
     const Frame frame = UdpFrame{}.bytes();
     Frame headers = UdpFrame{.dst_port = 4789, .size = 42}.bytes();
-    headers[16] = headers[17] = headers[38] = headers[39] = 0; // lengths are the device's
+    headers[16] = headers[17] = headers[38] = headers[39] = 0; // the device fills in lengths
     for (const uint8_t byte : {0x08, 0, 0, 0, 0, 0, 7, 0})
         headers.push_back(byte);
     const ActionHandle encap =
@@ -259,7 +259,7 @@ TEST_F(FlowDvTest, MatcherInUseIsBusy) {
 TEST_F(FlowDvTest, PrioritiesEndAtFifteen) {
     Parameters nothing;
     const MatcherHandle last = make_matcher(nothing, 15), beyond = make_matcher(nothing, 16);
-    ASSERT_TRUE(last && beyond); // the kernel only looks when a flow is made
+    ASSERT_TRUE(last && beyond); // the kernel only checks when a flow is created
     EXPECT_TRUE(to_endpoint(last.get(), nothing));
     EXPECT_FALSE(to_endpoint(beyond.get(), nothing));
     EXPECT_EQ(errno, ENOMEM);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// ibv_create_flow: what rules take, and which are refused.
+// ibv_create_flow: what rules take, and which ones are refused.
 #include "tests/functional/uverbs/verbs.hpp"
 
 #include <functional>
@@ -7,8 +7,8 @@
 namespace test {
 namespace {
 
-/// A catch-all of the lowest priority comes after the rule under test: `taken_by_rule` tells
-/// which of the two got a frame, without waiting for something not to happen.
+/// A catch-all at the lowest priority follows the rule under test: `taken_by_rule` tells which of
+/// the two got a frame, without having to wait for something not to happen.
 class FlowTest : public VerbsTest {
   protected:
     void SetUp() override {
@@ -54,7 +54,7 @@ class FlowTest : public VerbsTest {
         EXPECT_EQ(rule_side->receive(), frame);
         EXPECT_EQ(rest_side->receive(), frame);
     }
-    /// The error of a rule that must be refused.
+    /// The errno of a rule that must be refused.
     [[nodiscard]] int refusal(FlowBuilder& flow) {
         const FlowHandle created = flow.create(rule_side->qp.get());
         EXPECT_FALSE(created);
@@ -149,13 +149,13 @@ TEST_F(FlowTest, SnifferGetsCopies) {
     EXPECT_EQ(rest_side->receive(), frame);
 }
 
-/// IBV_FLOW_ATTR_FLAGS_DONT_TRAP: the rule gets a copy and lets the packet pass.
+/// IBV_FLOW_ATTR_FLAGS_DONT_TRAP: the rule gets a copy and lets the packet continue.
 TEST_F(FlowTest, DontTrapGetsACopy) {
     FlowBuilder copies;
     copies.add(eth_spec()).attributes().flags = IBV_FLOW_ATTR_FLAGS_DONT_TRAP;
     const FlowHandle copy = copies.create(rule_side->qp.get());
     ASSERT_TRUE(copy) << std::strerror(errno);
-    expect_both_get(UdpFrame{}); // of what only the default rule takes
+    expect_both_get(UdpFrame{}); // taken by the default rule only
     const FlowHandle taker = FlowBuilder().add(eth_spec()).create(rest_side->qp.get());
     ASSERT_TRUE(taker) << std::strerror(errno);
     expect_both_get(UdpFrame{.seed = 1}); // before other rules of its priority
@@ -176,7 +176,7 @@ TEST_F(FlowTest, DontTrapComesAfterBetterPriorities) {
     EXPECT_TRUE(rest_side->is_empty());
 }
 
-/// Unlike other rules for multicast, those that copy are not sorted after all others.
+/// Unlike other multicast rules, those that copy are not sorted after all others.
 TEST_F(FlowTest, DontTrapOfMulticastKeepsItsPriority) {
     const UdpFrame multicast{.dst_mac = {1, 0, 0x5e, 0, 0, 1}};
     FlowBuilder copies;
@@ -276,7 +276,7 @@ TEST_F(FlowTest, ContradictionsAreRefused) {
     FlowBuilder tag;
     EXPECT_EQ(refusal(tag.add(eth_spec()).add(tag_spec(1u << 24))), EINVAL);
 
-    ibv_flow_spec_eth outside = eth_spec(); // of the mask, which is empty
+    ibv_flow_spec_eth outside = eth_spec(); // outside of the mask, which is empty
     outside.val.dst_mac[5] = 1;
     FlowBuilder value;
     EXPECT_EQ(refusal(value.add(outside)), EINVAL);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The ioctl itself, with requests that no library makes. Nothing may crash, and a device that was
-// treated so must still work.
+// The ioctl itself, with requests that no library makes. Nothing may crash, and the device must
+// still work afterwards.
 #include "tests/functional/uverbs/verbs.hpp"
 
 #include <algorithm>
@@ -17,7 +17,7 @@
 namespace test {
 namespace {
 
-/// A RDMA_VERBS_IOCTL request put together by hand.
+/// A hand-made RDMA_VERBS_IOCTL request.
 class Request {
   public:
     Request(uint16_t object, uint16_t method) {
@@ -43,7 +43,7 @@ class Request {
         attribute.data = address;
         return add(attribute);
     }
-    /// 0 or errno.
+    /// Returns 0 or errno.
     int send(int fd) { return ioctl(fd, RDMA_VERBS_IOCTL, &header()) ? errno : 0; }
     ib_uverbs_ioctl_hdr& header() { return *reinterpret_cast<ib_uverbs_ioctl_hdr*>(words_.data()); }
 
@@ -185,7 +185,7 @@ TEST_F(HostileTest, HandlesOfNothingOrOfAnotherKind) {
     }
 }
 
-/// Random bytes in place of each command's structs, from fixed seeds.
+/// Random bytes instead of each command's structs, from fixed seeds.
 TEST_F(HostileTest, RandomCommands) {
     std::mt19937 random(20240607);
     std::vector<uint8_t> in(4096), driver(512), out(4096);
@@ -194,8 +194,8 @@ TEST_F(HostileTest, RandomCommands) {
             for (auto& byte : *bytes)
                 byte = random() % 4 ? 0 : static_cast<uint8_t>(random());
         uint32_t number = random() % 60;
-        // A descriptor for each would use them up; memory regions and rings of random addresses are
-        // meant to be refused.
+        // Each would use up a descriptor; memory regions and rings at random addresses, however,
+        // are meant to be refused.
         if (number == IB_USER_VERBS_CMD_CREATE_COMP_CHANNEL) continue;
         if (random() % 2) number |= IB_USER_VERBS_CMD_FLAG_EXTENDED;
         Request request =
@@ -205,7 +205,7 @@ TEST_F(HostileTest, RandomCommands) {
                    static_cast<uint16_t>(random() % driver.size()));
         (void)request.send(fd());
     }
-    // Some of them will have hit the fixture's own objects.
+    // Some will have hit the fixture's own objects.
     (void)pd.release();
     pd.reset(ibv_alloc_pd(context.get()));
     ASSERT_TRUE(pd);
@@ -220,7 +220,7 @@ TEST_F(HostileTest, RandomMethods) {
         constexpr uint16_t kDriver = 1u << UVERBS_ID_NS_SHIFT;
         const auto object = static_cast<uint16_t>(random() % 20 + (random() % 2 ? kDriver : 0));
         const auto method = static_cast<uint16_t>(random() % 6 + (random() % 2 ? kDriver : 0));
-        if (object == UVERBS_OBJECT_ASYNC_EVENT) continue; // makes descriptors
+        if (object == UVERBS_OBJECT_ASYNC_EVENT) continue; // creates descriptors
         Request request(object, method);
         for (unsigned i = 0, count = random() % 8; i < count; i++) {
             const auto id = static_cast<uint16_t>(random() % 10 + (random() % 2 ? kDriver : 0));

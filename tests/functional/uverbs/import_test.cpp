@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Duplicated descriptors, and what is imported from one: contexts, PDs, MRs, as DPDK's net_mlx5 of
-// 24.11.4 and later does it.
+// Duplicated descriptors, and what is imported from one: contexts, PDs, MRs, as DPDK's net_mlx5
+// does from 24.11.4 on.
 #include "tests/functional/uverbs/verbs.hpp"
 
 #include <fcntl.h>
@@ -16,7 +16,7 @@ namespace {
 
 ContextHandle import_copy(const ibv_context& of) {
     const int copy = dup(of.cmd_fd);
-    ContextHandle imported(ibv_import_device(copy)); // its descriptor from now on
+    ContextHandle imported(ibv_import_device(copy)); // which then owns the descriptor
     if (!imported) close(copy);
     return imported;
 }
@@ -48,7 +48,7 @@ TEST_F(ImportTest, ContextLivesUntilItsLastDescriptorIsClosed) {
     for (size_t i = 0; i < ways.size(); i++) {
         const int copy = ways[i]();
         ASSERT_GE(copy, 0) << i << ": " << std::strerror(errno);
-        // libibverbs goes on with the number that it knows, which is the copy's only.
+        // libibverbs keeps using the number it knows, which now belongs to the copy only.
         ASSERT_EQ(dup2(copy, node), node);
         ASSERT_EQ(close(copy), 0);
         expect_traffic(context.get(), pd.get());
@@ -66,7 +66,7 @@ TEST_F(ImportTest, DuplicatesAreOneDevice) {
     EXPECT_EQ(close(copy), 0);
 }
 
-/// libibverbs finds the device of a descriptor by it.
+/// libibverbs uses it to find the device of a descriptor.
 TEST_F(ImportTest, NumberOfTheNodeIsTheOneInSysfs) {
     for (const auto& entry : std::filesystem::directory_iterator("/sys/class/infiniband_verbs")) {
         const std::string name = entry.path().filename();
@@ -105,7 +105,7 @@ TEST_F(ImportTest, ImportedContextWorksAlone) {
     expect_traffic(imported.get(), own.get());
 }
 
-/// Also where there are several: test_uverbs.py runs this one with three ports.
+/// Also with several devices: test_uverbs.py runs this with three ports.
 TEST_F(ImportTest, EachDeviceIsImportedAsItself) {
     int count = 0;
     ibv_device** const devices = ibv_get_device_list(&count);
@@ -143,7 +143,7 @@ TEST_F(ImportTest, ImportedPdAndMr) {
     ibv_unimport_pd(same_pd);
 }
 
-/// Receive queues of their own and RSS over them, too, must hear of events by the imported file.
+/// Its own receive queues, and RSS over them, must also get events through the imported file.
 TEST_F(ImportTest, ImportedContextTakesRssQueues) {
     const ContextHandle imported = import_copy(*context);
     ASSERT_TRUE(imported) << std::strerror(errno);
@@ -172,7 +172,7 @@ TEST_F(ImportTest, ImportedContextTakesRssQueues) {
     EXPECT_TRUE(qp) << std::strerror(errno);
 }
 
-/// The number of descriptors does not grow with contexts that come and go.
+/// The number of descriptors does not grow as contexts come and go.
 TEST_F(ImportTest, ImportsLeaveNothingBehind) {
     const auto descriptors = [] {
         using Iterator = std::filesystem::directory_iterator;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the device announces is what it has: one more is refused. And what it has not is not
+// The device has as much as it announces: one more is refused. And what it does not have is not
 // announced.
 #include "tests/functional/uverbs/verbs.hpp"
 
@@ -26,7 +26,7 @@ class LimitsTest : public VerbsTest {
     ibv_device_attr_ex device{};
 };
 
-/// The kernel's driver has a few of them for itself.
+/// The kernel driver uses a few of them itself.
 TEST_F(LimitsTest, QueuePairs) {
     const CqHandle cq = make_cq();
     const auto most = static_cast<size_t>(device.orig_attr.max_qp);
@@ -80,7 +80,7 @@ TEST_F(LimitsTest, GidTableWithoutRoom) {
     EXPECT_EQ(ibv_query_gid_table(context.get(), entries.data(), entries.size(), 1), -EINVAL);
 }
 
-/// A kernel's mlx5_ib announces them for every device.
+/// The kernel's mlx5_ib announces these for every device.
 TEST_F(LimitsTest, NoCapabilityOfTransportsThatAreNotThere) {
     EXPECT_EQ(device.orig_attr.device_cap_flags &
                   (IBV_DEVICE_XRC | IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_CHANGE_PHY_PORT),

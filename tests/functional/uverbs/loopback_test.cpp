@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Who on a port hears what is sent there. The port is cabled to itself, so that a frame which
-// leaves comes back: it is heard once by the wire, and once more if it was looped back inside.
+// Who on a port hears what is sent there. The port is cabled to itself, so a frame that leaves
+// comes back: it is heard once through the wire, and once more if it was looped back inside.
 #include "tests/functional/uverbs/verbs.hpp"
 
 namespace test {
@@ -20,7 +20,7 @@ std::array<uint8_t, 6> own_address() {
     return mac;
 }
 
-/// A context of its own, and a QP in it.
+/// A separate context with a QP.
 struct Side {
     explicit Side(uint32_t mlx5_flags = 0)
         : context(open_device()), pd(ibv_alloc_pd(context.get())),
@@ -46,10 +46,10 @@ struct Side {
         driver.create_flags = flags;
         return QpHandle(mlx5dv_create_qp(context.get(), &attributes, &driver));
     }
-    /// How many copies of a frame to this address `hearer` gets of what this side sends.
+    /// How many copies of a frame that this side sends to this address `hearer` gets.
     [[nodiscard]] int copies(const std::array<uint8_t, 6>& to, Side& hearer) {
         EXPECT_EQ(endpoint.send(UdpFrame{.dst_mac = to}.bytes()), IBV_WC_SUCCESS);
-        // A frame to nobody in particular follows: what comes before it has come.
+        // A frame to an unused address follows: what precedes it has arrived by then.
         const UdpFrame last{.dst_mac = kLast};
         EXPECT_EQ(endpoint.send(last.bytes()), IBV_WC_SUCCESS);
         for (int copies = 0;; copies++) {

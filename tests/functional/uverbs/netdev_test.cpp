@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The netdev beside the port, emulated or a kernel's: socket ioctls, ethtool, sysfs.
+// The netdev of the port, emulated or a kernel's: socket ioctls, ethtool, sysfs.
 #include "tests/functional/uverbs/verbs.hpp"
 
 #include <climits>
@@ -17,7 +17,7 @@
 namespace test {
 namespace {
 
-/// A struct that ends in an array of a length known at run time only.
+/// A struct that ends in an array whose length is known only at run time.
 template <class T> class WithTail {
   public:
     explicit WithTail(size_t tail_bytes) : words_((sizeof(T) + tail_bytes) / 8 + 1) {}
@@ -132,7 +132,7 @@ TEST_F(NetdevTest, FlagsTellTheLink) {
     name(netdev.c_str());
     ASSERT_EQ(call(SIOCGIFFLAGS), 0);
     EXPECT_EQ(request.ifr_flags & (IFF_UP | IFF_RUNNING), IFF_UP | IFF_RUNNING);
-    request.ifr_flags = IFF_PROMISC; // and no longer up
+    request.ifr_flags = IFF_PROMISC; // without IFF_UP
     ASSERT_EQ(call(SIOCSIFFLAGS), 0);
     ASSERT_EQ(call(SIOCGIFFLAGS), 0);
     EXPECT_EQ(request.ifr_flags & (IFF_UP | IFF_RUNNING | IFF_PROMISC), IFF_PROMISC);
@@ -217,13 +217,13 @@ TEST_F(NetdevTest, CountersByName) {
         return 0;
     };
     const uint64_t before = value("tx_packets_phy");
-    const uint64_t untagged_before = value("tx_prio0_packets"); // other tests have sent tags, too
+    const uint64_t untagged_before = value("tx_prio0_packets"); // other tests have also sent tags
     Endpoint endpoint(context.get(), pd.get());
     endpoint.start();
     ASSERT_EQ(endpoint.send(UdpFrame{}.bytes()), IBV_WC_SUCCESS);
     EXPECT_EQ(value("tx_packets_phy"), before + 1);
     EXPECT_EQ(value("tx_prio0_packets"), untagged_before + 1);
-    EXPECT_TRUE(wait_until([&] { // the cable brings it back
+    EXPECT_TRUE(wait_until([&] { // the cable returns it
         uint64_t of_all_sizes = 0;
         for (const char* size :
              {"64", "65_to_127", "128_to_255", "256_to_511", "512_to_1023", "1024_to_1518",
@@ -240,7 +240,7 @@ TEST_F(NetdevTest, CountersByName) {
     EXPECT_EQ(value("link_down_events_phy"), downs + 1);
 }
 
-/// No kernel sends through the emulated netdev: its counters are the port's.
+/// No kernel sends through the emulated netdev: it shows the port's counters.
 TEST_F(NetdevTest, SysfsCountsThePortsPackets) {
     const auto count = [&](const char* name) {
         return std::stoull(first_line("/sys/class/net/" + netdev + "/statistics/" + name));

@@ -69,7 +69,7 @@ TEST_F(VerbsTest, MrOfMappedMemory) {
 
 TEST_F(VerbsTest, MrOfMemoryThatIsNotThere) {
     const Pages pages(4);
-    ASSERT_EQ(munmap(pages.at(8192), 4096), 0); // a hole in the third page
+    ASSERT_EQ(munmap(pages.at(8192), 4096), 0); // leaves a hole in the third page
     EXPECT_TRUE(MrHandle(ibv_reg_mr(pd.get(), pages.at(0), 8192, 0)));
     EXPECT_EQ(ibv_reg_mr(pd.get(), pages.at(0), 8193, 0), nullptr);
     EXPECT_EQ(errno, EFAULT);
@@ -86,7 +86,7 @@ TEST_F(VerbsTest, MrOfProtectedMemory) {
     EXPECT_EQ(errno, EFAULT);
 }
 
-/// Kernels up to 6.1 force their way into memory that the program itself may not read.
+/// Kernels up to 6.1 can still access memory that the program itself may not read.
 TEST_F(VerbsTest, MrOfUnreadableMemory) {
     const Pages none(1, PROT_NONE);
     EXPECT_EQ(ibv_reg_mr(pd.get(), none.at(0), 4096, 0), nullptr);
@@ -180,7 +180,7 @@ TEST_F(VerbsTest, CqWithBadVectorIsRefused) {
     EXPECT_EQ(errno, EINVAL);
 }
 
-/// All that a context owns goes with it, in whatever order it was made.
+/// Everything that a context owns is destroyed with it, in whatever order it was created.
 TEST(ContextTest, CloseTakesEverythingAlong) {
     static std::vector<uint8_t> memory(8192);
     for (int round = 0; round < 20; round++) {
@@ -219,8 +219,8 @@ TEST(ContextTest, TwoContextsOfOneDevice) {
     EXPECT_TRUE(sender.is_empty());
 }
 
-/// mlx5_ib has one of each type for itself, no packet of an Ethernet port would use others, and so
-/// the device has no more.
+/// mlx5_ib uses one of each type itself. No packet of an Ethernet port would use others, so the
+/// device has no more.
 TEST_F(VerbsTest, SrqsAreTheKernels) {
     ibv_device_attr device{};
     ASSERT_EQ(ibv_query_device(context.get(), &device), 0);
@@ -239,7 +239,7 @@ TEST_F(VerbsTest, SrqsAreTheKernels) {
     EXPECT_EQ(errno, ENOMEM);
 }
 
-/// Events may be held back up to what was set; this device never does.
+/// Events may be delayed up to these values; this device never delays them.
 TEST_F(VerbsTest, CqModerationIsTaken) {
     const CqHandle cq = make_cq();
     ibv_modify_cq_attr attributes{};

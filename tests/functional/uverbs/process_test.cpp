@@ -54,7 +54,7 @@ TEST_F(ProcessTest, ForkedChildLeavesTheParentsDeviceAlone) {
     expect_working();
 }
 
-/// The device lives in the parent, whereas a kernel serves everybody who has the descriptor.
+/// The device exists in the parent process, whereas a kernel serves whoever has the descriptor.
 TEST_F(ProcessTest, ForkedChildCannotUseTheParentsDevice) {
     const pid_t child = fork();
     if (child == 0) {
@@ -89,7 +89,7 @@ TEST_F(ProcessTest, VforkedChildThatClosesDescriptors) {
     const int device = context->cmd_fd;
     const pid_t child = vfork();
     if (child == 0) {    // shares our memory, but not our descriptors
-        close(device);   // NOLINT(clang-analyzer-unix.Vfork): as subprocess of Python does
+        close(device);   // NOLINT(clang-analyzer-unix.Vfork): as Python's subprocess does
         dup2(0, device); // NOLINT(clang-analyzer-unix.Vfork)
         execl("/bin/true", "true", nullptr);
         _exit(127);
@@ -154,7 +154,7 @@ TEST(DescriptorTest, Dup2OverTheDescriptorClosesTheDevice) {
     ASSERT_GE(fd, 0) << std::strerror(errno);
     const int zero = open("/dev/zero", O_RDWR);
     ASSERT_EQ(dup2(zero, fd), fd);
-    // Now it is /dev/zero in every respect, for mmap(2) too.
+    // Now it is /dev/zero in every respect, including mmap(2).
     void* memory = mmap(nullptr, 4096, PROT_READ, MAP_PRIVATE, fd, 0);
     EXPECT_NE(memory, MAP_FAILED);
     munmap(memory, 4096);
@@ -162,7 +162,7 @@ TEST(DescriptorTest, Dup2OverTheDescriptorClosesTheDevice) {
     close(fd);
 }
 
-/// Programs that become daemons close everything so.
+/// Programs that become daemons close all descriptors like this.
 TEST(DescriptorTest, CloseRangeAndClosefromCloseTheDevice) {
     for (const bool from : {false, true}) {
         const int low = open("/dev/infiniband/uverbs0", O_RDWR | O_CLOEXEC);

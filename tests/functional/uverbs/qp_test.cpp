@@ -106,8 +106,8 @@ TEST_F(QpTest, BadLkeyEndsInAnErrorCompletionAndResetHeals) {
     EXPECT_EQ(endpoint.send(UdpFrame{}.bytes()), IBV_WC_SUCCESS);
 }
 
-/// mlx5 has no way from SQE to RTS for RAW_PACKET QPs, and to say yes would promise that sends
-/// work.
+/// mlx5 has no transition from SQE to RTS for RAW_PACKET QPs, and accepting it would promise that
+/// sends work.
 TEST_F(QpTest, AFailedSendQueueIsNotMadeReady) {
     Endpoint endpoint(context.get(), pd.get());
     endpoint.start();
@@ -126,7 +126,7 @@ TEST_F(QpTest, AFailedSendQueueIsNotMadeReady) {
 
 TEST_F(QpTest, SizesAreToldAsTheyWereAskedFor) {
     const CqHandle cq = make_cq();
-    const QpHandle qp = make_qp(pd.get(), cq.get(), cq.get(), 16); // 2 and 1 segments a WQE
+    const QpHandle qp = make_qp(pd.get(), cq.get(), cq.get(), 16); // 2 and 1 segments per WQE
     ibv_qp_attr attributes{};
     ibv_qp_init_attr made{};
     ASSERT_EQ(ibv_query_qp(qp.get(), &attributes, IBV_QP_CAP, &made), 0);
@@ -186,8 +186,7 @@ TEST_F(QpTest, RateLimitsAreThoseOfTheDevice) {
     EXPECT_EQ(set(0), 0) << "unlimited again";
 }
 
-/// QPs share the registers that they are rung by, and of several rings at a time the device sees
-/// one.
+/// QPs share doorbell registers, and if several ring at the same time, the device sees only one.
 TEST_F(QpTest, ManyThatIdledAllSend) {
     constexpr int kQps = 96;
     Endpoint endpoint(context.get(), pd.get());
@@ -202,7 +201,7 @@ TEST_F(QpTest, ManyThatIdledAllSend) {
     const Frame frame = UdpFrame{}.bytes();
     std::memcpy(endpoint.memory.data(), frame.data(), frame.size());
     for (int turn = 0; turn < 3; turn++) {
-        // Time for the device to find that nobody has anything to send.
+        // Time for the device to find all of them idle.
         std::this_thread::sleep_for(std::chrono::milliseconds(300));
         for (const QpHandle& qp : qps)
             post_send(qp.get(), reinterpret_cast<uint64_t>(endpoint.memory.data()),
@@ -228,7 +227,7 @@ TEST_F(QpTest, RingsAreWhereMlx5dvSays) {
     EXPECT_GE(qp.sq.wqe_cnt, Endpoint::kDepth);
     EXPECT_EQ(qp.rq.wqe_cnt, Endpoint::kDepth);
     ASSERT_NE(qp.bf.reg, nullptr);
-    *static_cast<volatile uint64_t*>(qp.bf.reg) = 1; // mapped, and writing it does no harm
+    *static_cast<volatile uint64_t*>(qp.bf.reg) = 1; // mapped, and writing to it is harmless
     EXPECT_EQ(cq.cqe_size, 64u);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a kernel demands of who uses raw packets and pins memory. On softhca, with --enforce.
+// What a kernel demands of users of raw packets and pinned memory. On softhca, with --enforce.
 #include "tests/functional/uverbs/verbs.hpp"
 
 #include <linux/capability.h>
@@ -23,7 +23,7 @@ bool has(unsigned capability) {
     return capabilities()[CAP_TO_INDEX(capability)].effective & CAP_TO_MASK(capability);
 }
 
-/// This thread does without a capability for a while.
+/// Removes a capability from this thread during its lifetime.
 class Without {
   public:
     explicit Without(unsigned capability) : before_(capabilities()) {
@@ -43,7 +43,7 @@ class Without {
     Sets before_;
 };
 
-/// The soft limit on pinned memory, in pages, for a while.
+/// Sets the soft limit on pinned memory, in pages, during its lifetime.
 class MemoryLimit {
   public:
     explicit MemoryLimit(rlim_t pages) {
@@ -95,7 +95,7 @@ TEST_F(RightsTest, RawQpsNeedCapNetRaw) {
 TEST_F(RightsTest, FlowsNeedCapNetRaw) {
     const CqHandle cq = make_cq();
     const QpHandle qp(try_qp(cq.get()));
-    if (!has(CAP_NET_RAW)) return; // no QP, no flow
+    if (!has(CAP_NET_RAW)) return; // without a QP there is no flow
     ASSERT_TRUE(qp);
     to_state(qp.get(), IBV_QPS_INIT);
     EXPECT_TRUE(FlowBuilder().add(eth_spec()).create(qp.get()));
@@ -128,7 +128,7 @@ TEST_F(RightsTest, RingsArePinnedMemory) {
     EXPECT_EQ(errno, ENOMEM);
 }
 
-/// What it would leave keeps its CQ, which is destroyed at the end.
+/// A leftover queue would keep its CQ in use, which is destroyed at the end.
 TEST_F(RightsTest, AQpThatIsRefusedLeavesNoQueueBehind) {
     const CqHandle cq = make_cq();
     const MemoryLimit limit(64);

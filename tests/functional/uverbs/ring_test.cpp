@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What programs make of the mapped rings and libibverbs alone does not use: striding receive
-// queues, compressed completions; and what the device does to the pace of queues.
+// Features of the mapped rings that libibverbs alone does not use: striding receive queues,
+// compressed completions; also how the device paces queues.
 #include "common/mlx5/formats.hpp"
 #include "tests/functional/uverbs/verbs.hpp"
 
@@ -9,7 +9,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// A receive WQ whose ring the test writes itself, and a QP of one queue that leads to it.
+/// A receive WQ whose ring the test writes itself, and a QP that leads to this one queue.
 class RingTest : public VerbsTest {
   protected:
     static constexpr uint32_t kRoom = 4096;
@@ -63,7 +63,7 @@ class RingTest : public VerbsTest {
         flow = FlowBuilder().add(eth_spec()).create(qp.get());
         ASSERT_TRUE(flow);
     }
-    /// One WQE of one data segment, `header` bytes into the WQE.
+    /// Posts a WQE with one data segment, `header` bytes into the WQE.
     void post(size_t header, uint32_t offset, uint32_t bytes) {
         auto* const wqe = static_cast<uint8_t*>(ring.buf) + posted * ring.stride;
         std::memset(wqe, 0, header);
@@ -124,7 +124,7 @@ TEST_F(RingTest, FramesShareAStridingWqe) {
     }
 }
 
-/// What one doorbell sends arrives at once, and makes a block of mini CQEs.
+/// What one doorbell sends arrives together, and makes a block of mini CQEs.
 TEST_F(RingTest, CompletionsAreCompressed) {
     mlx5dv_cq_init_attr compressed{};
     compressed.comp_mask = MLX5DV_CQ_INIT_ATTR_MASK_COMPRESSED_CQE;
@@ -155,7 +155,7 @@ TEST_F(RingTest, CompletionsAreCompressed) {
         EXPECT_EQ(minis[i].byte_count, frame.size()) << i;
 }
 
-/// Without delay drop the frame would be gone: there is nowhere to put it when it comes.
+/// Without delay drop the frame would be lost: there is no buffer for it when it arrives.
 TEST_F(RingTest, DelayDropHoldsFramesUntilThereIsRoom) {
     make_cq({});
     make_queue(IBV_WQ_FLAGS_DELAY_DROP, {});
@@ -174,7 +174,7 @@ TEST_F(RingTest, PacedQueueTakesItsTime) {
     const auto begin = Clock::now();
     for (uint32_t i = 0; i < kFrames; i++)
         ASSERT_EQ(sender->send(UdpFrame{.size = kBytes}.bytes()), IBV_WC_SUCCESS);
-    // The first leaves at once. A tenth less: the device reads its clock once in a poll round.
+    // The first leaves at once. A tenth less: the device reads its clock once per poll round.
     EXPECT_GE(Clock::now() - begin, std::chrono::milliseconds(9 * (kFrames - 1)));
 }
 

@@ -35,7 +35,7 @@ class RssTest : public VerbsTest {
         attributes.wq_state = state;
         return ibv_modify_wq(wq, &attributes);
     }
-    /// `queues` ready WQs in a table, buffers posted; wr_id tells the queue.
+    /// Makes a table of `queues` ready WQs with posted buffers; wr_id identifies the queue.
     void make_table(unsigned queues) {
         std::vector<ibv_wq*> list;
         for (unsigned q = 0; q < queues; q++) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A program that takes away the memory it gave to the device. A kernel pins what is registered, so
-// that the device goes on; softhca finds it missing and says so by an error CQE or event. Nobody
-// crashes, and the device serves others as before.
+// A program that takes away memory it has given to the device. A kernel pins registered memory, so
+// the device continues; softhca finds it missing and reports an error CQE or event. Nobody crashes,
+// and the device serves others as before.
 #include "tests/functional/uverbs/verbs.hpp"
 
 #include <csetjmp>
@@ -28,7 +28,7 @@ void* map_pages(size_t bytes, void* where = nullptr) {
     return address;
 }
 
-/// Whole pages around a range, taken away; they come back, empty, for who has to free them.
+/// Takes away the whole pages around a range; at the end they return for whoever must free them.
 class Hole {
   public:
     Hole(const void* address, size_t bytes) {
@@ -36,7 +36,7 @@ class Hole {
         const auto end = (reinterpret_cast<uintptr_t>(address) + bytes + kPage - 1) & ~(kPage - 1);
         start_ = reinterpret_cast<void*>(first);
         bytes_ = end - first;
-        // Unreadable rather than unmapped: nobody else may map something here meanwhile.
+        // Unreadable rather than unmapped, so that nobody else maps something here meanwhile.
         EXPECT_EQ(mprotect(start_, bytes_, PROT_NONE), 0);
     }
     ~Hole() { EXPECT_EQ(mprotect(start_, bytes_, PROT_READ | PROT_WRITE), 0); }
@@ -78,7 +78,7 @@ class UnmappedTest : public VerbsTest {
         EXPECT_TRUE(wc.status == IBV_WC_SUCCESS || wc.status == IBV_WC_LOC_PROT_ERR)
             << ibv_wc_status_str(wc.status);
     }
-    /// An event of the device, if one comes in time.
+    /// Waits for an event of the device; returns whether one came in time.
     bool poll_async(std::chrono::milliseconds patience) {
         pollfd waiting{context->async_fd, POLLIN, 0};
         if (::poll(&waiting, 1, static_cast<int>(patience.count())) != 1) return false;
@@ -188,7 +188,7 @@ TEST_F(UnmappedTest, RingsThatAreGone) {
         object.qp = {endpoint->qp.get(), &qp};
         ASSERT_EQ(mlx5dv_init_obj(&object, MLX5DV_OBJ_QP), 0);
         {
-            // One WQE is under way while the hole comes, and one for sure is announced after.
+            // One WQE is under way when the hole appears, and one is surely announced afterwards.
             send_from_region();
             const Hole hole(address, bytes);
             const bool has_record = address != qp.dbrec && bytes != sizeof(uint64_t);
@@ -197,7 +197,7 @@ TEST_F(UnmappedTest, RingsThatAreGone) {
         }
         flow.reset();
         to_state(endpoint->qp.get(), IBV_QPS_RESET);
-        endpoint->start(); // what there is again can be used again, but for a CQ
+        endpoint->start(); // what is back can be used again, except for a CQ
         SCOPED_TRACE(i);
         const bool is_cq = i >= 3;
         if (is_cq) continue;

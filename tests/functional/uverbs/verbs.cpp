@@ -154,7 +154,7 @@ void expect_working(ibv_context* context, ibv_pd* pd) {
     const FlowHandle flow = FlowBuilder().add(eth_spec()).create(endpoint.qp.get());
     const Frame frame = UdpFrame{}.bytes();
     ASSERT_EQ(endpoint.send(frame), IBV_WC_SUCCESS);
-    Frame received; // what was sent before may still be on the way
+    Frame received; // an earlier frame may still be under way
     do
         received = endpoint.receive();
     while (!received.empty() && received != frame);

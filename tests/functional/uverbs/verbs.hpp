@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Fixtures for tests of verbs: a device, its objects, and traffic to oneself. Needs one port with
-// wire=loop, on which whatever is sent comes back.
+// wire=loop, so that whatever is sent comes back.
 #pragma once
 
 #include <array>
@@ -36,13 +36,13 @@ using FlowHandle = Handle<ibv_flow, destroy_flow>;
 
 [[nodiscard]] ContextHandle open_device(const char* name = "mlx5_0");
 
-/// The interface beside the device's port.
+/// The netdev of the device's port.
 [[nodiscard]] std::string netdev_name(const char* device = "mlx5_0");
 
-/// First line of a file, empty if there is none.
+/// The first line of a file, empty if there is none.
 [[nodiscard]] std::string first_line(const std::string& path);
 
-/// Waits for what a program is not told of.
+/// Waits for something that a program is not notified of.
 [[nodiscard]] bool wait_until(const std::function<bool()>& condition,
                               std::chrono::milliseconds patience = std::chrono::seconds(10));
 
@@ -59,7 +59,7 @@ struct UdpFrame {
     [[nodiscard]] Frame bytes() const;
 };
 
-/// A RAW_PACKET QP with buffers of its own; sends and receives one frame at a time.
+/// A RAW_PACKET QP with its own buffers; sends and receives one frame at a time.
 class Endpoint {
   public:
     static constexpr uint32_t kDepth = 64, kBufferBytes = 2048;
@@ -68,11 +68,11 @@ class Endpoint {
     /// Brings the QP into RTS and posts all receive buffers.
     void start();
     void post_receive(uint32_t buffer);
-    /// Hands one frame to the device and waits for its completion.
+    /// Passes a frame to the device and waits for its completion.
     [[nodiscard]] ibv_wc_status send(const Frame& frame);
-    /// The next received frame; empty when none comes in time.
+    /// The next received frame; empty if none arrives in time.
     [[nodiscard]] Frame receive(std::chrono::milliseconds patience = std::chrono::seconds(10));
-    /// True when nothing has been received up to now.
+    /// Whether nothing has been received so far.
     [[nodiscard]] bool is_empty();
 
     ibv_pd* pd;
@@ -87,10 +87,10 @@ class Endpoint {
 
 /// A started endpoint.
 [[nodiscard]] std::unique_ptr<Endpoint> make_endpoint(ibv_context* context, ibv_pd* pd);
-/// Whatever came before, a frame that a new endpoint sends to itself arrives.
+/// Whatever happened before, a frame that a new endpoint sends to itself arrives.
 void expect_working(ibv_context* context, ibv_pd* pd);
 
-/// One request with one segment; a send is signaled.
+/// One request with one segment; sends are signaled.
 void post_send(ibv_qp* qp, uint64_t address, uint32_t bytes, uint32_t lkey);
 void post_receive(ibv_qp* qp, uint64_t address, uint32_t bytes, uint32_t lkey, uint64_t id);
 
@@ -100,7 +100,7 @@ void post_receive(ibv_qp* qp, uint64_t address, uint32_t bytes, uint32_t lkey, u
 
 [[nodiscard]] QpHandle make_qp(ibv_pd* pd, ibv_cq* send_cq, ibv_cq* receive_cq, uint32_t depth);
 void to_state(ibv_qp* qp, ibv_qp_state state);
-/// Of a receive WQ with one segment.
+/// For a receive WQ with one segment.
 [[nodiscard]] ibv_wq_init_attr wq_attributes(ibv_pd* pd, ibv_cq* cq, uint32_t depth);
 
 /// An open device with a PD.
@@ -121,7 +121,7 @@ class VerbsTest : public testing::Test {
     PdHandle pd;
 };
 
-/// The attributes of a flow followed by its specs, as ibv_create_flow wants them.
+/// The attributes of a flow followed by its specs, as ibv_create_flow expects them.
 class FlowBuilder {
   public:
     explicit FlowBuilder(ibv_flow_attr_type type = IBV_FLOW_ATTR_NORMAL, uint16_t priority = 0);

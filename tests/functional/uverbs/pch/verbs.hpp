@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Precompiled: what every file of the program includes, by itself, all the same.
+// Precompiled headers: what every file of the program includes, which it still does itself.
 #include <algorithm>
 #include <functional>
 #include <gtest/gtest.h>
