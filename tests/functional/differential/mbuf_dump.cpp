@@ -66,9 +66,8 @@ Key hash_key() {
     return key;
 }
 
-/// net_mlx5 parses only those tunnels that a rule names. The hash is over the outer headers.
-/// Isolated, as rules would otherwise share hash QPs of its own earlier rules, which do not parse
-/// them.
+/// net_mlx5 parses only tunnels that a rule names. Hashes are over the outer headers. In isolated
+/// mode, as its own rules would share earlier hash QPs, which do not parse tunnels.
 void add_tunnel_rules(uint16_t port, uint64_t types) {
     const Key key = hash_key();
     const uint16_t queue = 0;
