@@ -28,8 +28,8 @@ namespace fuzz {
 /// A frame and rules: the parser, and the lookup compared with trying rule after rule.
 [[nodiscard]] std::string play_rules(std::span<const uint8_t> input);
 
-/// rte_flow rules next to each other: each is validated and created, or neither, with a reason.
-/// Input: a byte for the engine; then for each rule, its attributes, items and actions.
+/// rte_flow rules next to each other: validate and create both accept each, or both refuse it with
+/// a reason. Input: a byte for the engine; then for each rule, its attributes, items and actions.
 [[nodiscard]] std::string play_flows(std::span<const uint8_t> input);
 
 /// Firmware commands of a process, and what they make the device do. Input: for each command, a

@@ -24,7 +24,7 @@ struct Options {
     unsigned packets = 0;
     uint16_t segment = 2048;  ///< bytes of a receive buffer, without headroom
     uint16_t mark_udp = 0;    ///< destination port whose packets a rule marks; 0: no rule
-    std::string tunnel_rules; ///< name of a port that must be told to look into tunnels
+    std::string tunnel_rules; ///< name of a port that needs rules to parse tunnels
     std::string out;          ///< file
     std::vector<std::string> ports;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Flows that lead to flow tables created by firmware commands, and count in counters created so.
+// Flows that lead to flow tables, and count in counters, created by firmware commands.
 #include "tests/functional/uverbs/devx_flow.hpp"
 
 namespace test {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the doctor reports about processes that lack a port's permissions, and about their memory.
+// What the doctor reports about processes without the rights a port needs, and their memory.
 #include "common/diagnosis/refusals.hpp"
 #include "tests/unit/diagnosis/machine.hpp"
 #include "tests/unit/verbs/fake_rdma.hpp"

@@ -158,7 +158,7 @@ TEST_F(QueueCounters, EachTellsWhatItsQueueMissed) {
     EXPECT_EQ(missed(), missed_by(1));
 }
 
-/// The kernel driver binds a WQ to the driver's own counter each time it makes the WQ ready.
+/// Whenever the kernel's driver makes a WQ ready, it binds the WQ to a counter of its own.
 TEST_F(QueueCounters, TheyAreBoundWheneverAQueueStarts) {
     bring_up();
     ASSERT_EQ(rdma.wq_changes.size(), kQueues);

@@ -134,7 +134,7 @@ INSTANTIATE_TEST_SUITE_P(Engines, KnownShapesTest,
 
 using KnownByMlx5Test = KnownShapesTest;
 
-/// mlx5dv flows cannot place multicast among other rules, and only the value shows that it is.
+/// mlx5dv flows cannot place multicast among other rules; only the value tells that it is some.
 TEST_P(KnownByMlx5Test, MulticastIsRefusedInTheSameWords) {
     const auto to = [](uint8_t first, uint8_t last) {
         auto eth = zeroed<rte_flow_item_eth>(), mask = eth;

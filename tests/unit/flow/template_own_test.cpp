@@ -151,7 +151,7 @@ TEST_F(TemplateOwnTest, QueuesAloneAreEachRules) {
     EXPECT_EQ(dump(rule), text) << "by the types of the template";
 }
 
-/// What the mask sets comes from the template whatever rules give; the rest of it is ignored.
+/// What the mask sets comes from the template whatever rules give; its other fields are ignored.
 TEST_F(TemplateOwnTest, AnRssByTheMask) {
     const uint16_t queues[] = {0, 1};
     const uint8_t short_key[4]{};

@@ -50,7 +50,7 @@ TEST_P(Mlx5RxScatter, EverySize) {
     }
 }
 
-/// Mbufs that a packet leaves keep their place, also in the WQE; those it took are replaced.
+/// Mbufs that a packet does not use keep their place, also in the WQE; used ones are replaced.
 TEST_P(Mlx5RxScatter, OnlyWhatAPacketFillsIsReplaced) {
     start({.segments = 8, .data_room = kNext});
     for (const uint32_t mbufs : {1u, 2u, 3u, 4u, 5u, 8u}) {

@@ -47,7 +47,7 @@ TEST_F(Mlx5Tx, EveryBatchSizeAndWrapAround) {
     EXPECT_EQ(cq->doorbell.consumer, static_cast<uint32_t>(completions));
 }
 
-/// A ring of 64 requests one every 16 segments, one of 512 every 32; always in a burst's last WQE.
+/// One every 16 segments in a ring of 64, every 32 in one of 512; always in a burst's last WQE.
 TEST_F(Mlx5Tx, ACompletionNowAndThen) {
     start({.descriptors = 512, .sq_wqebbs = 512});
     struct {

@@ -67,7 +67,7 @@ struct FlowAction : ibv_flow_action {
 };
 
 struct Flow : ibv_flow {
-    Qp* qp = nullptr;                 ///< null: a flow of mlx5dv, or one that drops
+    Qp* qp = nullptr;                 ///< null: a flow of mlx5dv that leads to no QP
     std::vector<uint8_t> bytes;       ///< attr and specs as passed
     const Matcher* matcher = nullptr; ///< for a flow of mlx5dv, like what follows
     std::vector<uint8_t> value;
