@@ -5,8 +5,8 @@
         stack.testpmd.start("io")
         stack.wires[0].transfer([frame], to=stack.wires[1])
 
-`stack` is shared by a module and exists once for each ring format. Special ones: `start_stack` for
-one test, `open_stack` for a custom fixture. Any other program: `start_softhca`.
+`stack` is shared by a module and exists once for each ring format. Other stacks: `start_stack` for one
+test, `open_stack` for a custom fixture. Any other program: `start_softhca`.
 
 With --front=guest, the tests marked `guest` run in a QEMU guest with an unmodified kernel instead,
 where each stack gets its own PCI functions (as scripts/test kernel does).
@@ -88,7 +88,7 @@ def open_stack(
     """open_stack(ports, datapath=…, testpmd_args=[…], …): a context with a stack. See Stack. Ports
     given as a number are lossless.
 
-    At its end testpmd must quit properly.
+    testpmd must quit properly at its end.
     """
     running = _running(request)
     in_guest = _in_guest(request)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Ports as members of DPDK's net_bonding, which reconfigures and restarts them, receives their link events, and
-with LACP receives its own protocol through a flow rule into a queue of its own."""
+with LACP may receive its protocol's frames on a dedicated queue, through a flow rule."""
 
 import re
 import shlex
@@ -85,7 +85,7 @@ def test_bond_has_its_members_properties(backed_up: Stack) -> None:
 
 @pytest.mark.parametrize("dedicated", (False, True), ids=("shared", "dedicated"))
 def test_lacp_finds_its_partner(start_stack: StartStack, dedicated: bool) -> None:
-    """Two bonds of two ports each, wire to wire: all links of both come into service and carry packets."""
+    """Two bonds of two ports each, cabled to each other: all links of both come into service and carry packets."""
     wires = ("pair:a", "pair:a", "pair:b", "pair:b")
     testpmd = start_stack([PortSpec(wire=wire) for wire in wires]).testpmd
     for bonded, members in (4, (0, 2)), (5, (1, 3)):

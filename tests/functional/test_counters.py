@@ -17,7 +17,7 @@ RXD = 128
 
 def test_an_empty_ring_is_counted(datapath: str, start_stack: StartStack,
                                   tell_faults: TellFaults) -> None:
-    """Nobody polls: the ring takes the packets it has room for, the device counts the rest."""
+    """Nobody polls: the ring takes as many packets as fit, and the device counts the rest."""
     stack = start_stack([PortSpec()], datapath=datapath, testpmd_args=[f"--rxd={RXD}"])
     sent = stack.wires[0].send_all(numbered(1000))
     stack.wait_counter(0, "wire_rx_packets", sent)
@@ -26,7 +26,7 @@ def test_an_empty_ring_is_counted(datapath: str, start_stack: StartStack,
     assert device["delivered"] + dropped == sent
     assert device["delivered"] <= RXD and dropped >= sent - RXD
 
-    # When it is polled again, exactly the packets that were placed come out, and traffic continues.
+    # When it is polled again, exactly the packets in the ring come out, and traffic continues.
     stack.testpmd.silent("set verbose 1")
     position = stack.testpmd.mark_output()
     stack.testpmd.start("rxonly")
@@ -54,7 +54,7 @@ def test_the_guide_has_the_counters_of_the_driver(start_stack: StartStack) -> No
 @pytest.mark.parametrize("devx", ["on", "off"])
 def test_the_queue_that_misses_packets_is_told(datapath: str, start_stack: StartStack,
                                                devx: str) -> None:
-    """Where the kernel gives DevX, each queue has its own counter."""
+    """Where the kernel offers DevX, each queue has its own counter."""
     stack = start_stack([PortSpec(options={"devx": devx})], datapath=datapath,
                         testpmd_args=["--rxq=2", "--txq=2", f"--rxd={RXD}"])
     stack.testpmd.expect("flow create 0 ingress pattern eth type is 0x9000 / end "
@@ -76,7 +76,7 @@ def test_the_queue_that_misses_packets_is_told(datapath: str, start_stack: Start
     queues = {"rx_q0_missed_errors": 0, "rx_q1_missed_errors": dropped} if devx == "on" else {}
     assert told == {"rx_missed_errors": dropped, **queues}
 
-    # A restarted queue is counted again.
+    # The queue's counter also works after a restart.
     stack.testpmd.clear_stats(0)
     stack.testpmd.silent("port 0 rxq 1 stop", "port 0 rxq 1 start")
     dropped = overfill()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""net_rawqp and DPDK's own net_mlx5 report the same for the same frames, in every field of the mbuf; and so
-do the driver's two ring formats for their checksums."""
+"""net_rawqp and DPDK's own net_mlx5 report the same for the same frames, in every field of the mbuf; and the
+driver's two ring formats report the same checksum verdicts."""
 
 import json
 import random
@@ -37,7 +37,7 @@ Mbuf = dict[str, Any]
 
 
 def random_frame(random_: random.Random) -> bytes:
-    """Any frame that a network may carry, or should not carry."""
+    """Any frame that a network may carry, valid or not."""
     frame: Packet = Ether(src=PEER_MAC, dst=random_.choice([BROADCAST, "02:00:00:00:00:77"]))
     for _ in range(random_.choice([0, 0, 0, 1])):
         frame /= Dot1Q(vlan=random_.randrange(4096), prio=random_.randrange(8))

@@ -22,7 +22,7 @@ from rig.testpmd import Testpmd
 
 from functional.conftest import StartSoftHca
 
-# Sanitizers do not work without files and rights; the checks' unit tests run with them.
+# Sanitizers do not work where files or rights are missing; the unit tests of the checks run with sanitizers.
 pytestmark = pytest.mark.unsanitized
 
 

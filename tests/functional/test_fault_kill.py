@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""softhca, or the program under it, is killed at random moments, during traffic or before it has begun: the
-other one ends as well, nothing is left behind, and the next start is clean."""
+"""softhca, or the program under it, is killed at random moments, before or during traffic: the other one
+ends as well, nothing is left behind, and the next start is clean."""
 
 import os
 import random

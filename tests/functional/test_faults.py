@@ -101,7 +101,7 @@ def test_a_device_that_cannot_be_used(stack: Stack, fault: str) -> None:
 LATER = {
     "create_cq:ENOMEM": r"queue 0.*",
     "create_wq:ENOMEM": r"Rx queue 0",
-    "create_qp:EPERM": r"Tx queue 0.*CAP_NET_RAW",  # as the kernel in a user namespace
+    "create_qp:EPERM": r"Tx queue 0.*CAP_NET_RAW",  # as from the kernel in a user namespace
     "create_qp:ENOMEM": r"queue 0|RSS|QP",
     "modify_wq:EIO": r"Rx queue 0",
     "modify_qp:EIO": r"Tx queue 0",
@@ -213,7 +213,7 @@ def test_a_receive_that_fails(stack: Stack, syndrome: str, tell_faults: TellFaul
     stack.wait_counter(0, "drop_rx_error", refused + 1)
     wait_ready(stack, 0, "rqs", number)
     stack.wires[0].transfer(numbered(300), to=stack.wires[1])
-    assert errors() == (syndrome != "flushed")  # which means that the WQE received no packet
+    assert errors() == (syndrome != "flushed")  # a flushed WQE received no packet
     assert others(stack, 0, number) == before
     tell_faults("rx-error", 1)
 
@@ -224,8 +224,8 @@ def error_cqes(stack: Stack, number: int) -> int:
     return count
 
 
-# Receive queues not in the guest, whose kernel never destroys one that reported it: "A kernel of
-# its own" in doc/softhca.md.
+# Receive queues are not tested in the guest: its kernel never destroys one that has reported the event, see
+# "A kernel of its own" in doc/softhca.md.
 @pytest.mark.guest(when=lambda params: params["kind"] == "sqs")
 @pytest.mark.parametrize("kind, port", [("sqs", 1), ("rqs", 0)])
 def test_a_queue_that_breaks(stack: Stack, kind: str, port: int, tell_faults: TellFaults) -> None:
@@ -288,13 +288,13 @@ def await_completions(stack: Stack, port: int) -> None:
         assert time.monotonic() < deadline
 
 
-# Receive queues not in the guest, as above: the RQ breaks with its CQ.
+# Receive queues are not tested in the guest, as above: the RQ breaks with its CQ.
 @pytest.mark.guest(when=lambda params: params["kind"] == "sqs")
 @pytest.mark.parametrize("kind, port", [("sqs", 1), ("rqs", 0)])
 @pytest.mark.parametrize("fault", ["fatal", "overrun"])
 def test_a_cq_that_breaks(stack: Stack, fault: str, kind: str, port: int, tell_faults: TellFaults) -> None:
     """By itself, or because a completion overruns it. Only its queue is lost: the driver reports it with the
-    remedy, and does not start the queue before that. All packets are accounted for."""
+    remedy, without which it does not start the queue. All packets are accounted for."""
     testpmd, side = stack.testpmd, kind[0].replace("s", "t") + "x"
     number = queue_of(stack, port, kind)
     if kind == "sqs":
@@ -318,7 +318,7 @@ def test_a_cq_that_breaks(stack: Stack, fault: str, kind: str, port: int, tell_f
     if kind == "rqs":  # the device drops them
         stack.wait_counter(0, "drop_queue_not_ready", before["drop_queue_not_ready"] + 10)
         assert stack.counters(0)["drop_out_of_buffer"] == before["drop_out_of_buffer"] + 1
-    else:  # the driver has them
+    else:  # the driver receives them
         deadline = time.monotonic() + 10
         while received() < 11:
             assert time.monotonic() < deadline

@@ -110,7 +110,7 @@ def test_destroy(stack: Stack, receive: Receive) -> None:
 
 
 def test_a_rule_made_while_stopped_works_after_the_start(stack: Stack, receive: Receive) -> None:
-    """testpmd itself flushes the rules of a port that it stops, so this is all that it can show."""
+    """testpmd flushes the rules of a port that it stops, so it cannot show more than this."""
     testpmd = stack.testpmd
     testpmd.stop()
     testpmd.stop_port(0)

@@ -157,7 +157,7 @@ def test_a_tunnel_comes_off(stack: Stack) -> None:
 
 @pytest.mark.parametrize("inner, left", [("ipv4", udp4()), ("ipv6", tcp6())])
 def test_a_tunnel_of_ip_comes_off(stack: Stack, inner: str, left: Packet) -> None:
-    """And an Ethernet header is pushed."""
+    """Also pushes an Ethernet header."""
     stack.testpmd.silent("set raw_decap 0 eth / ipv4 / gre / end_set",
                          f"set raw_encap 0 eth src is {OUTER.src} dst is {OUTER.dst} type is {left.type} / end_set")
     stack.testpmd.create_flow(0, f"ingress pattern eth / ipv4 / gre / {inner} / end"

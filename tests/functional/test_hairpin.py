@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Hairpin queues of DPDK's own net_mlx5: the device alone sends the packets steered there, while testpmd
 receives on other queues. Without `explicit`, net_mlx5 makes rules in groups for packets sent by these queues,
-which takes software steering: not in the guest."""
+which takes software steering, so it does not run in the guest."""
 
 from pathlib import Path
 from typing import Any, Iterator
@@ -191,7 +191,7 @@ def test_a_busy_wire_fills_the_queue(start_stack: StartStack) -> None:
     stack.testpmd.flush_flows(0)
 
 
-# By testpmd's mode: the port that sends the packets of each.
+# For each of testpmd's modes: which port sends the packets received on each.
 LEADS_TO = {1: [1, 2, 0], 2: [1, 0]}
 
 

@@ -87,7 +87,7 @@ def test_packets_split_into_many_segments(stack: Stack) -> None:
 
 
 def test_scattered_packets_have_several_segments(stack: Stack) -> None:
-    """They take the mbufs that they fill and no more, and a ring holds as many as descriptors."""
+    """They take only the mbufs that they fill, and a ring holds as many mbufs as it has descriptors."""
     testpmd = stack.testpmd
     big = "--mbuf-size=9728" in stack.program.command_line
     testpmd.stop()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """LRO: consecutive TCP segments arrive as one packet, with the headers that Scapy gives it. They are received
-by our driver, and by DPDK's own net_mlx5, whose headers are as correct as the device's information."""
+by our driver, and by DPDK's own net_mlx5, whose headers are only as correct as the device's information."""
 
 from dataclasses import dataclass, replace
 from typing import Any, Iterator, Sequence

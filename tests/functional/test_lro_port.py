@@ -211,7 +211,7 @@ def test_size_is_configured_anew(stack: Stack) -> None:
     check_joined(stack, flow(5))
 
 
-@not_in_guest  # the driver says so, whatever it stands on
+@not_in_guest  # the driver decides this, whatever it runs on
 @pytest.mark.parametrize("offload", ["keep_crc", "timestamp", "buffer_split"])
 def test_what_does_not_go_with_it(start_stack: StartStack, offload: str) -> None:
     testpmd = start_stack(1, testpmd_args=["--enable-lro"]).testpmd
@@ -221,7 +221,7 @@ def test_what_does_not_go_with_it(start_stack: StartStack, offload: str) -> None
         "port start 0")
 
 
-@not_in_guest  # the driver says so, whatever it stands on
+@not_in_guest  # the driver decides this, whatever it runs on
 @pytest.mark.parametrize("datapath, devargs", [("verbs", ""), ("mlx5", "mprq_en=1"),
                                                ("mlx5", "flow_engine=verbs")])
 def test_not_offered(start_stack: StartStack, datapath: str, devargs: str) -> None:

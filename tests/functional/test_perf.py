@@ -305,7 +305,7 @@ def test_rows_of_each_distance() -> None:
 
 
 def test_turns_of_an_effort() -> None:
-    """Each process takes all passes; two builds get twice the processes."""
+    """Each process makes all passes; two builds get twice the processes."""
     quick, whole = (Effort.of(is_quick, ("far",)) for is_quick in (True, False))
     assert (quick.turns, whole.turns) == (3, 12)
     assert (quick.for_two_builds().turns, whole.for_two_builds().turns) == (6, 24)
@@ -377,7 +377,7 @@ def names_of(pattern: str) -> Iterator[str]:
         yield re.sub(r"{.+?}", lambda _: next(parts), pattern)
 
 
-@pytest.mark.unsanitized  # its programs begin in ways of their own
+@pytest.mark.unsanitized  # it starts its programs in its own way
 @pytest.mark.parametrize("way", tcp.WAYS)
 def test_tcp_between_two_kernels(build: Build, monkeypatch: pytest.MonkeyPatch, way: str) -> None:
     monkeypatch.setattr(tcp, "SECONDS", 1)
@@ -460,7 +460,7 @@ def test_two_builds_of_the_driver_in_one_program(
     assert not list(tmp_path.glob("reports*"))
 
 
-@pytest.mark.unsanitized  # its programs begin in ways of their own
+@pytest.mark.unsanitized  # it starts its programs in its own way
 @pytest.mark.parametrize("distance", ["near", "far"])
 def test_a_secondary_process_in_turns(build: Build, monkeypatch: pytest.MonkeyPatch,
                                       tmp_path: Path, distance: str) -> None:

@@ -20,7 +20,7 @@ from rig.nldev_requests import requests
 from rig.packets import numbered, port_mac
 from rig.stack import PortSpec, SoftHca, program_under
 
-pytestmark = pytest.mark.unsanitized  # programs that are not ours run under it
+pytestmark = pytest.mark.unsanitized  # programs that are not ours run under softhca
 
 RIG = Path(__file__).parents[1] / "rig"
 LOOP = PortSpec(wire="loop")

@@ -136,7 +136,7 @@ def test_open_vswitch(start_softhca: StartSoftHca, ovs_files: Path,
             assert ovs.wires[1].receive() == frame
 
 
-# Our OpenFlow rules, packets that turn one into a megaflow, and OVS's name of its actions.
+# For each of our OpenFlow rules: packets that turn it into a megaflow, and OVS's name for its actions.
 MEGAFLOWS: dict[str, tuple[list[Packet], str]] = {
     "udp,nw_dst=10.0.0.2,tp_dst=53,actions=output:p1": ([udp4(bytes(30), dport=53)], "p1"),
     "tcp,nw_src=10.0.0.1,actions=drop": ([tcp4()], "drop"),

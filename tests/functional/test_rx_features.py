@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Receive beyond the plain case: readers, compression, queue start and stop, interrupts, time."""
+"""Receive features: readers, compression, queue start and stop, interrupts, time."""
 
 import random
 import re
@@ -111,7 +111,7 @@ def test_the_checksum_kept_is_no_part_of_the_length(start_stack: StartStack, dat
     stack.testpmd.start("io", lossless=True)
 
     def delivered() -> int:
-        """Delivered to all queues: a kernel's interface has some, too, and may have received before."""
+        """Bytes of all queues: a kernel's interface has its own, which may have received packets before."""
         return sum(queue["bytes"] for queue in stack.stat()["mlx5_0"]["rqs"])
 
     before = delivered()
@@ -276,7 +276,7 @@ def test_strides_that_cannot_be_are_refused(start_stack: StartStack) -> None:
         assert why in stack.testpmd.program.output
 
 
-# No device is asked here, so not in the guest.
+# No device is involved, so not in the guest.
 def test_striding_queues_need_mapped_rings(start_stack: StartStack) -> None:
     stack = start_stack(lossless(1, "mprq_en=1"), datapath="verbs")
     assert "mprq_en=1: datapath=verbs has no striding receive queues" in stack.testpmd.program.output
@@ -303,9 +303,9 @@ def test_packets_are_split(start_stack: StartStack, datapath: str) -> None:
         assert stack.testpmd.received(position, 1)[0].segments == segments
 
 
-# No device is asked here, so not in the guest.
+# No device is involved, so not in the guest.
 def test_splits_need_cyclic_rings(start_stack: StartStack) -> None:
-    """The offload is not offered there, so that ethdev refuses it."""
+    """The offload is not offered there, so ethdev refuses it."""
     stack = start_stack(lossless(1, "mprq_en=1"), datapath="mlx5", testpmd_args=SPLIT)
     refusal = "doesn't match Rx offloads capabilities|does not support Rx offloads BUFFER_SPLIT"
     assert re.search(refusal, stack.testpmd.program.output)  # of DPDK 22.11; since 24.11
@@ -342,7 +342,7 @@ def test_queues_are_set_up_while_the_port_runs(start_stack: StartStack, datapath
     assert stats.rx_packets == 2 * 600
 
 
-# ethdev refuses it and asks nobody, so not in the guest.
+# ethdev refuses it without asking the driver, so not in the guest.
 def test_no_running_queue_is_set_up(start_stack: StartStack, datapath: str) -> None:
     stack = start_stack(2, datapath=datapath)
     assert stack.testpmd.command("port 0 rxq 0 setup").strip(), "ethdev refuses"

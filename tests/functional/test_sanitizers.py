@@ -13,7 +13,7 @@ from functional.conftest import StartSoftHca
 from rig.guide import manual_recipe
 from rig.stack import PortSpec
 
-pytestmark = pytest.mark.unsanitized  # softhca itself is not
+pytestmark = pytest.mark.unsanitized  # softhca is built without sanitizers here
 
 SOURCE = Path(__file__).parent / "sanitized/traffic.cpp"
 RECIPE = "A program with AddressSanitizer or ThreadSanitizer"

@@ -109,8 +109,8 @@ def test_follows(start: StartProcesses, forward: str, change: str) -> None:
 
 
 def test_the_primary_closes_a_port(start: StartProcesses, forward: str) -> None:
-    """The other port continues, even when the secondary closes the same port afterwards, whose number ethdev has
-    then released."""
+    """The other port continues, even when the secondary then closes the same port, whose number ethdev has already
+    released."""
     processes = start()
     secondary = run_forward(processes, forward)
     processes.steer_to(1)
@@ -193,7 +193,7 @@ def test_another_port_takes_the_place(start: StartProcesses, forward: str) -> No
 
 
 def test_attaches_while_a_port_is_made_anew(start: StartProcesses, forward: str) -> None:
-    """Repeatedly, so that at times there is no port."""
+    """Repeatedly, so that sometimes there is no port."""
     processes = start()
     processes.primary.stop_port(1)
     for _ in range(8):

@@ -22,7 +22,7 @@ GROWTH_KIB = 256  # allowed, of several hundred MiB: the C library's heap is not
 
 
 def memory_of(stack: Stack) -> tuple[int, int, tuple[str, str]]:
-    """Resident KiB, descriptors, what is allocated of DPDK's heap."""
+    """Resident KiB, descriptors, and what is allocated from DPDK's heap."""
     process = Path(f"/proc/{program_under(stack.program)}")
     resident = re.search(r"VmRSS:\s+(\d+)", (process / "status").read_text())
     assert resident
@@ -48,7 +48,7 @@ def one_round(stack: Stack, number: int) -> None:
         testpmd.start("io", lossless=True)
 
 
-@pytest.mark.unsanitized  # whose allocator delays releases
+@pytest.mark.unsanitized  # a sanitizer's allocator delays releases
 @pytest.mark.timeout(MINUTES * 60 + 300)
 @pytest.mark.parametrize("seconds", [
     10, pytest.param(MINUTES * 60, marks=pytest.mark.thorough)])

@@ -9,7 +9,7 @@ import pytest
 from rig.launcher import UNPRIVILEGED, Launcher
 from rig.stack import OWN_NETWORK
 
-pytestmark = pytest.mark.unsanitized  # programs that are not ours run under it
+pytestmark = pytest.mark.unsanitized  # programs that are not ours run under softhca
 
 
 def test_help_tells_a_new_user_what_to_type(launcher: Launcher) -> None:

@@ -17,7 +17,7 @@ import pytest
 from rig.launcher import Launcher
 from rig.stack import OWN_NETWORK
 
-pytestmark = pytest.mark.unsanitized  # programs that are not ours run under it
+pytestmark = pytest.mark.unsanitized  # programs that are not ours run under softhca
 
 
 def test_stat_with_nothing_running(launcher: Launcher) -> None:

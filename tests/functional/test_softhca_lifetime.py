@@ -13,7 +13,7 @@ from rig.launched import program_under
 from rig.launcher import SIGNAL_COUNTER, Launcher
 from rig.program import wait_for_end
 
-pytestmark = pytest.mark.unsanitized  # programs that are not ours run under it
+pytestmark = pytest.mark.unsanitized  # programs that are not ours run under softhca
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ def test_running_instances_keep_their_folders(launcher: Launcher) -> None:
 def test_folders_of_the_dead_are_swept_those_of_the_newborn_kept(launcher: Launcher) -> None:
     dead, newborn = (launcher.runtime / f"softhca-{name}" for name in ("1-dead", "1-newborn"))
     dead.mkdir()
-    newborn.mkdir()  # its launcher has not come to lock it
+    newborn.mkdir()  # its launcher has not locked it yet
     os.utime(dead, (0, 0))
     assert launcher.run("--", "true").returncode == 0
     assert launcher.runtime_folders() == [newborn]

@@ -212,7 +212,7 @@ def test_capture_is_read_by_scapy(stack: Stack, tmp_path: Path) -> None:
 
 
 def test_a_capture_tells_of_what_it_lost(stack: Stack, tmp_path: Path) -> None:
-    """It stands still while more packets come than wait for it."""
+    """It is stopped while more packets pass than can be queued for it."""
     packets = 5000
     file = tmp_path / "packets.pcapng"
     before = stack.counters(0)["wire_rx_packets"]
@@ -227,7 +227,7 @@ def test_a_capture_tells_of_what_it_lost(stack: Stack, tmp_path: Path) -> None:
     assert said is not None
     kept, lost = map(int, said.groups())
     assert lost > 0 and kept + lost == packets
-    # The statistics that end the file: seen and dropped, each behind its option's head.
+    # The statistics at the end of the file, seen and dropped, each after the header of its option.
     assert struct.unpack("<Q4xQ", file.read_bytes()[-28:-8]) == (packets, lost)
 
 

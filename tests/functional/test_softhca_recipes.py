@@ -20,7 +20,7 @@ from rig.testpmd import Testpmd
 from scapy.layers.l2 import Ether
 from scapy.utils import rdpcap, wrpcap
 
-pytestmark = pytest.mark.unsanitized  # programs that are not ours run in it
+pytestmark = pytest.mark.unsanitized  # programs that are not ours run under softhca
 
 # The project's own program, which sends to itself; with an argument it misbehaves.
 MY_PROGRAM = Path(__file__).parent / "sanitized/traffic.cpp"
@@ -83,7 +83,7 @@ def test_ci_job(workshop: Workshop) -> None:
 
 
 def test_perftest(workshop: Workshop) -> None:
-    cable = f"link:t{uuid.uuid4().hex[:12]}"  # the name is known to the whole machine
+    cable = f"link:t{uuid.uuid4().hex[:12]}"  # the name must be unique on this machine
     ends = []
     for line in commands(manual_recipe("perftest between two processes")):
         ends.append(workshop.start(line.replace("link:x", cable)))
@@ -100,7 +100,7 @@ def test_net_mlx5(workshop: Workshop) -> None:
     for line in typed:
         said = testpmd.command(line.removeprefix("testpmd> "))
     deadline = time.monotonic() + 20
-    while not all(map(int, re.findall(r"RX-packets: (\d+)", said))):  # the show, again
+    while not all(map(int, re.findall(r"RX-packets: (\d+)", said))):  # repeats the last command, which shows them
         assert time.monotonic() < deadline, said
         said = testpmd.command(typed[-1].removeprefix("testpmd> "))
     assert testpmd.quit() == 0

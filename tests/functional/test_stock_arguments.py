@@ -22,7 +22,7 @@ ARGUMENTS = {
     "special queues": "hp_buf_log_sz=11,delay_drop=1,lro_timeout_usec=32,tx_skew=100",
     "no switch": "representor=[0]",  # there are no representors
 }
-# Its messages, as on other NICs without the unit; it continues without it.
+# The messages of net_mlx5, as on other NICs that lack the feature, without which it continues.
 GOES_WITHOUT = {
     "rxq_cqe_comp_en=2": "Flow Tag CQE compression format isn't supported",
     "rxq_cqe_comp_en=4": "L3/L4 Header CQE compression format isn't supported",
@@ -30,12 +30,12 @@ GOES_WITHOUT = {
     "dv_xmeta_en=2": r"Metadata mode 2 is not supported \(no E-Switch\)",
     "dv_xmeta_en=4": r"Metadata mode 4 is not supported \(no E-Switch\)",
 }
-# With these it has no port.
+# net_mlx5 creates no port with these.
 REFUSED = {"tx_pp=1000": "Packet pacing is not supported"}
 
 
 def forwards(start_stack: StartStack, devargs: str) -> str:
-    """testpmd's output at its start."""
+    """Forwards packets; returns testpmd's output."""
     stack = start_stack(lossless(1), pmd="mlx5", pmd_devargs=devargs, memory_mb=512)
     stack.testpmd.start("io", lossless=True)
     stack.wires[0].transfer(numbered(500), to=stack.wires[0])

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Rules of DPDK's own net_mlx5 for headers in tunnels, and for those other than TCP and UDP: each takes its
-packet, and not one that differs in one bit. Rules that change received and sent packets: the output is what
-Scapy builds that way."""
+packet, and not one that differs in one bit. For rules that change received and sent packets, the output
+is what Scapy builds."""
 
 import re
 import time

@@ -101,7 +101,7 @@ def quit_both(hca: SoftHca, *guests: Testpmd) -> None:
 
 
 def test_packets_pass_as_they_are(hca: SoftHca, start_guest: StartGuest) -> None:
-    """Many times around the rings, in every length; testpmd returns the packets."""
+    """Packets of every length, many times around the rings; testpmd returns them."""
     guest = start_guest()
     guest.start("io")
     wire = hca.wires[0]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Fixtures for tests of rte_flow rules: a port for each engine, whose rules mark the packets that they take.
 
-Modules whose tests receive say `pytestmark = pytest.mark.usefixtures("receiving")`.
+Modules whose tests receive packets have `pytestmark = pytest.mark.usefixtures("receiving")`.
 """
 
 from typing import Iterator
@@ -22,7 +22,7 @@ def stack(datapath: str, open_stack: OpenStack) -> Iterator[Stack]:
 
 @pytest.fixture(scope="module")
 def forwarders(datapath: str, open_stack: OpenStack) -> Iterator[Stack]:
-    """Two ports that send what they receive, with groups."""
+    """Two ports that forward packets and support groups."""
     with open_stack(lossless(2, devargs=f"flow_engine={ENGINES[datapath]}", devx="on"),
                     datapath=datapath) as stack:
         stack.testpmd.start("io", lossless=True)
@@ -37,6 +37,6 @@ def engine(datapath: str) -> str:
 
 @pytest.fixture
 def receiving(stack: Stack) -> Iterator[None]:
-    """Receives, and flushes the rules at the end."""
+    """Starts receiving; flushes the rules at the end."""
     with receiving_rules(stack):
         yield

@@ -193,7 +193,7 @@ def test_a_rule_without_count_has_none(stack: Stack) -> None:
 
 
 def test_three_priorities(stack: Stack) -> None:
-    """Also against specificity: a broad rule of a better priority wins."""
+    """Priority precedes specificity: a broad rule of a better priority wins."""
     for priority, pattern in ((2, "eth / ipv4 / udp dst is 2000"), (1, "eth / ipv4"), (0, "eth")):
         stack.testpmd.create_flow(0, f"priority {priority} ingress pattern {pattern} / end actions"
                                      f" mark id {priority} / queue index {3 - priority} / end")
@@ -203,7 +203,7 @@ def test_three_priorities(stack: Stack) -> None:
 
 @pytest.mark.guest(when=lambda params: params["datapath"] == "mlx5")
 def test_ten_priorities_in_any_order(stack: Stack) -> None:
-    """Rules make room for others. The best priority wins, and an eleventh is refused."""
+    """Existing rules make room for new priorities. The best one wins, and an eleventh is refused."""
     priorities = [500, 3, 100000, 40, 7, 20, 6, 5, 1, 900]
     best = 1 << 31
     for priority in priorities:
@@ -228,7 +228,7 @@ MIXED_FRAMES = [udp4(), tcp4(), udp6(), tcp6(), opaque(60, 1)]
 
 def in_disorder(stack: Stack, priorities: Sequence[int], rules: Callable[[int], list[str]],
                 check: Callable[[int], None]) -> None:
-    """Creates the rules of each priority in this order, and destroys them from the best one on."""
+    """Creates the rules of each priority in this order, and destroys them, the best priority first."""
     numbers: dict[int, list[int]] = {}
     for priority in priorities:
         numbers[priority] = [stack.testpmd.create_flow(0, f"priority {priority} ingress {rule}")
@@ -261,7 +261,7 @@ def test_eight_priorities_of_mixed_rules(stack: Stack) -> None:
 
 
 def test_eight_priorities_by_verbs_alone(datapath: str, open_stack: OpenStack) -> None:
-    """As above, except that an rss of several classes has no table to tell them apart: it needs levels."""
+    """As above, but there is no table to tell the classes of an rss apart: it takes several levels."""
     rss = "pattern eth / ipv6 / end actions rss types ipv6-tcp ipv6 end queues 1 3 end / end"
 
     def rules(priority: int) -> list[str]:
@@ -293,7 +293,7 @@ def test_more_layers_win_within_a_priority(stack: Stack) -> None:
 
 
 def test_rules_stand_above_the_ports_own_filters(stack: Stack, engine: str) -> None:
-    """Multicast too, although the device's driver sorts multicast rules last by itself."""
+    """Also for multicast, although the device's driver sorts multicast rules last."""
     multicast = ("ff:ff:ff:ff:ff:ff", "33:33:00:00:00:07") if engine == "auto" else ()
     for destination in ("02:00:00:00:00:01", *multicast):
         stack.testpmd.create_flow(0, f"ingress pattern eth dst is {destination} / {TAKE}")

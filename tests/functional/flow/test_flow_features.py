@@ -40,7 +40,7 @@ def texts(file: str | None) -> list[str]:
 
 
 def first_words() -> set[str]:
-    """The first words between the slashes of rules."""
+    """The first word of each part of a rule; slashes separate parts."""
     return {words[0] for module in MODULES for text in texts(module.__file__)
             for piece in re.split(r" ?/ |\bpattern |\bactions ", text) if (words := piece.split())}
 

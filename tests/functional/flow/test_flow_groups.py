@@ -47,7 +47,7 @@ def jump(stack: Stack, group: int, pattern: str = "eth / ipv4", to: str = "") ->
 
 
 def missed(stack: Stack, frame: bytes) -> None:
-    """Requires that no queue receives the frame, but later ones arrive."""
+    """Requires that no queue receives the frame, but that later frames arrive."""
     position = stack.testpmd.mark_output()
     stack.wires[0].send_all([frame, bytes(udp6())])
     packet, = stack.testpmd.received(position, 1)
@@ -75,7 +75,7 @@ def test_a_jump_into_nothing_loses_the_packet(stack: Stack) -> None:
 
 
 def test_from_group_to_group(stack: Stack) -> None:
-    """Each narrows the packets of the previous one; a chain as long as the device has levels."""
+    """Each group narrows down the packets of the previous one; the chain uses all levels of the device."""
     jump(stack, 1)
     for group in range(1, 22):
         jump(stack, group + 1, f"eth / ipv4 / udp src spec {1 << group % 16} src mask {1 << group % 16}"
@@ -88,7 +88,7 @@ def test_from_group_to_group(stack: Stack) -> None:
 
 @pytest.mark.parametrize("priorities", [(0, 1, 2), (2, 1, 0), (4095, 17, 3), (5, 4095, 0)])
 def test_priorities_of_a_group(stack: Stack, priorities: tuple[int, ...]) -> None:
-    """The best one wins, whichever was created first, and also against specificity."""
+    """The best one wins, whichever rule was created first or is more specific."""
     jump(stack, 3)
     patterns = ("eth / ipv4 / udp dst is 2000", "eth / ipv4", "eth")
     rules = {}
@@ -147,7 +147,7 @@ def test_rss_in_a_group(stack: Stack) -> None:
 
 
 def test_marks_and_counts_on_the_way(stack: Stack) -> None:
-    """A mark of the rule that jumps stays unless the group sets another one."""
+    """A mark set by a rule that jumps remains unless the group sets another one."""
     way = create(stack, "ingress pattern eth / ipv4 / end"
                         " actions count / mark id 11 / jump group 1 / end")
     kept = create(stack, "group 1 ingress pattern eth / ipv4 / udp / end"
@@ -193,7 +193,7 @@ def test_groups_far_up(stack: Stack, by_software: bool) -> None:
 
 
 def test_without_devx(open_stack: OpenStack, datapath: str) -> None:
-    """A kernel that gives no DevX: the refusal says so, and group 0 works."""
+    """On a kernel without DevX, the refusal says so, and group 0 works."""
     with open_stack(lossless(1, devargs="flow_engine=mlx5", devx="off"), datapath=datapath) as stack:
         stack.testpmd.silent("set verbose 1")
         why = stack.testpmd.refused_flow(0, "ingress pattern eth / end actions jump group 1 / end")

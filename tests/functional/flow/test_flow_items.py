@@ -200,7 +200,7 @@ FIELDS = {
     "802.1ad": Field("eth type is 0x88a8 / vlan tci is 0xa123", SERVICE_FRAME, VLAN_TCI, "ffff"),
     "beside has_vlan": Field("eth has_vlan is 1 / vlan vid is 0x123", VLAN_FRAME, VLAN_TCI, "0fff"),
     "tcp over ipv6": Field("eth / ipv6 / tcp src is 1000", tcp6(), L4_OVER_IPV6, "ffff"),
-    # Without a mask the item's default one applies, and fields outside it do not count.
+    # Without a mask, the item's default one applies, and fields outside it are ignored.
     "eth default": Field("eth src spec 02:aa:00:00:00:01 dst spec 02:00:00:00:00:01", udp4(), ETH_DST,
                          "ff" * 12),
     "vlan default": Field("eth / vlan vid spec 0x123", VLAN_FRAME, VLAN_TCI, "0fff"),
@@ -306,7 +306,7 @@ LAYERS: dict[str, tuple[list[Packet | bytes], list[Packet | bytes]]] = {
     "eth / ipv4 / udp dst spec 2000 dst last 2005 dst mask 0xffff":
         ([udp4(dport=port) for port in range(2000, 2006)],
          [udp4(dport=port) for port in (1999, 2006, 2010, 10000)]),
-    # Separate numbers, although they are adjacent in the header and in the device.
+    # Two fields, although they are adjacent in the header and in the device.
     "eth / ipv4 / icmp ident spec 0 ident last 1 ident mask 0xffff seq is 2":
         ([ether() / ipv4() / ICMP(id=ident, seq=2) for ident in (0, 1)],
          [ether() / ipv4() / ICMP(id=ident, seq=seq) for ident, seq in ((0, 3), (1, 0), (2, 2))]),
@@ -316,7 +316,7 @@ LAYERS: dict[str, tuple[list[Packet | bytes], list[Packet | bytes]]] = {
 }
 
 
-# Independent of the rings: in the guest one kind is enough.
+# Independent of the rings: in the guest, one kind is enough.
 @pytest.mark.guest(when=lambda params: params["datapath"] == "mlx5")
 @pytest.mark.parametrize("pattern", LAYERS)
 def test_layers_without_conditions(stack: Stack, pattern: str) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Rules for which the process has no memory left."""
+"""Rules when the process has no memory left for them."""
 
 import re
 import resource
@@ -18,7 +18,7 @@ MOST_RULES = 1 << 24
 SPARE_BYTES = 1 << 28
 
 
-@pytest.mark.unsanitized  # whose allocator aborts the program
+@pytest.mark.unsanitized  # a sanitizer's allocator would abort the program
 def test_a_table_of_more_rules_than_there_is_memory_for(open_stack: OpenStack) -> None:
     with flow_stack(open_stack, "mlx5") as stack:
         testpmd = stack.testpmd

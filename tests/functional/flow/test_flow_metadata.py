@@ -18,7 +18,7 @@ VALUE = 0xA5C3_0FF1
 
 
 def say(stack: Stack, dport: int, actions: str, group: int = 0) -> None:
-    """Applies actions to packets to that UDP port, which then jump to the next group."""
+    """Applies actions to packets for this UDP port, which then jump to the next group."""
     stack.testpmd.create_flow(
         0, f"group {group} ingress pattern eth / ipv4 / udp dst is {dport} / end"
            f" actions {actions} / jump group {group + 1} / end")
@@ -148,7 +148,7 @@ class TestMark:
         assert self.taken(stack, [100, 101, 102]) == [100]
 
     def test_the_last_one_counts(self, stack: Stack) -> None:
-        """Also if set together with other changes, and if replaced by a flag."""
+        """Also if it is set together with other changes, or replaced by a flag."""
         say(stack, 100, "mark id 5")
         say(stack, 101, "mark id 5")
         say(stack, 102, "mark id 5")

@@ -19,7 +19,7 @@ from functional.conftest import OpenStack
 pytestmark = [pytest.mark.guest, pytest.mark.usefixtures("receiving")]
 
 TO_100 = "eth / ipv4 / udp dst is 100 / end"
-SLOW = 1  # tokens a second
+SLOW = 1  # tokens per second
 SHORTEST = 60  # bytes of a frame
 
 
@@ -63,7 +63,7 @@ def test_buckets_of_each_algorithm(stack: Stack, meters: Meters, profile: str) -
     counts = meters.packets(1)
     assert green <= counts[0] <= green + SLACK and yellow <= counts[1] <= yellow + SLACK
     assert sum(counts[:3]) == 100 and counts[3] == counts[2] and count == counts[0] + counts[1]
-    assert passed(stack, [udp4(dport=101)] * 5) == 0 and meters.packets(1) == counts  # belong to other rules
+    assert passed(stack, [udp4(dport=101)] * 5) == 0 and meters.packets(1) == counts  # its rule does not match these
 
 
 def test_yellow_packets_can_be_dropped(stack: Stack, meters: Meters) -> None:
@@ -114,7 +114,7 @@ def test_rules_share_a_meter(stack: Stack, meters: Meters) -> None:
 
 
 def test_meters_are_apart(stack: Stack, meters: Meters) -> None:
-    """Even the two meters of one device object."""
+    """Even two meters that share a device object."""
     for number, size in ((1, 5), (2, 10), (3, 15)):
         meters.make(number, f"srtcm_rfc2697 {SLOW} {size} 0 1")
         stack.testpmd.create_flow(0, f"ingress pattern eth / ipv4 / udp dst is {100 + number} / end"

@@ -43,7 +43,7 @@ REFUSED: Refusals = {
     "ICMPv6 would get a wrong checksum": all_of(
         any_of(has("icmp6"), asks_for("proto", 58)), changes("ipv6", "src", "dst")),
 }
-# For a group by commands, where a range becomes many rules: lower priorities have little room.
+# For a group served by commands, where a range becomes many rules: lower priorities have little room.
 FULL: Refusals = {"the device's flow tables are full": has_range}
 REFUSED_BY: dict[str, Refusals] = {
     "mlx5": REFUSED,

@@ -105,7 +105,7 @@ def test_rules_share_a_count(stack: Stack) -> None:
         assert counted() == (2, 300)
         receive(stack, [bytes(tcp4()).ljust(200)])
         assert counted() == (3, 500)
-        # Without rules it reports the same, and continues with the next rule.
+        # Without rules it keeps its values, and continues with the next rule.
         receive(stack, [bytes(udp4()).ljust(100)])
         stack.testpmd.flush_flows(0)
         assert counted() == (4, 600)

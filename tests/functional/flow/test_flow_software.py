@@ -88,10 +88,10 @@ def test_fields_are_copied(stack: Stack) -> None:
 
 
 
-@pytest.mark.guest(False)  # where devices fail by their health state: kernel tests
-@pytest.mark.unsanitized  # testpmd leaks its data about rules of a port that is gone
+@pytest.mark.guest(False)  # devices fail by their health state there, see tests/kernel
+@pytest.mark.unsanitized  # testpmd leaks its data about the rules of a removed port
 def test_a_device_that_dies(start_stack: StartStack, datapath: str) -> None:
-    """Nothing waits for completions that the device owes."""
+    """Nothing waits for completions that will never arrive."""
     stack = start_stack(1, datapath=datapath)
     configure(stack)
     create_table(stack, f"{TABLE} group 1 rules_number 8", "eth / ipv4 / udp dst mask 65535", "drop", "drop")

@@ -78,7 +78,7 @@ THEIRS: Refusals = {
     # The device's error, without the reason.
     "hardware refuses to create flow: File exists": twice,
     "hardware refuses to create flow: Invalid argument": any_of(
-        carries("esp"), has("gre_key", "vlan", "vxlan", "geneve", "gtp")),  # such as a partial mask on a tunnel's port
+        carries("esp"), has("gre_key", "vlan", "vxlan", "geneve", "gtp")),  # such as a partial mask of a tunnel's port
     # Kernel flows cannot change tags, but net_mlx5 requests it in group 0 nevertheless.
     "hardware refuses to create flow: Operation not supported": all_of(
         of_first_group, edits("of_push_vlan", "of_pop_vlan")),
@@ -96,7 +96,7 @@ THEIRS: Refusals = {
 }
 
 THEIRS_WITH_METERS = THEIRS | {
-    # Rules that it derives from one with a meter whose packets all have the same fate.
+    # net_mlx5 derives such rules from one with a meter whose packets all have the same fate.
     "Drop action is mutually-exclusive with any other action": all_of(meters, drops),
 }
 
@@ -113,9 +113,9 @@ def without(rule: Rule, kind: str) -> Rule:
 
 
 def takes_any_udp(rule: Rule, headers: Sequence[Header]) -> bool:
-    """Before a VXLAN item, net_mlx5 matches the UDP port only as far as the rule does, whereas net_rawqp adds the rest
-    of VXLAN's port. A packet to another port has no VXLAN header: to devices, its VNI is zero, and so is everything
-    after it."""
+    """Before a VXLAN item, net_mlx5 matches only those bits of the UDP port that the rule matches, whereas net_rawqp
+    adds the others of VXLAN's port. A packet to another port has no VXLAN header: devices see a VNI of zero, and
+    zeros after it."""
     kinds = [item.kind for item in rule.items]
     if "vxlan" not in kinds:
         return False
@@ -126,9 +126,9 @@ def takes_any_udp(rule: Rule, headers: Sequence[Header]) -> bool:
 
 def of_dv_flows(rules: Sequence[Rule], frame: bytes) -> bool:
     """Where net_mlx5 deviates from the rte_flow guide in its own mode: without a mask it also compares the EtherType,
-    inner ICMP headers are matched outside, and a GRE key is compared without checking that there is one, as its
-    match for the GRE item overwrites that. And see takes_any_udp() for rules that match no VXLAN field (the device
-    refuses others)."""
+    inner ICMP headers are looked for outside the tunnel, and a GRE key is compared without checking that there is
+    one, as the match for the GRE item overwrites that check. See also takes_any_udp(), for rules that match no VXLAN
+    field (the device refuses others)."""
     headers = dissect(frame)
     kinds = {header.kind for header in headers}
     inner_icmp, gre_key = carries("icmp", "icmp6"), has("gre_key")
@@ -150,25 +150,25 @@ def any_spi(rule: Rule) -> Rule:
 
 
 def of_dv_groups(rules: Sequence[Rule], frame: bytes) -> bool:
-    """Additionally, in groups: libmlx5 of rdma-core 44 omits the SPI from its steering entries; and before ports,
-    net_mlx5 matches only the IP protocol, which a later fragment has as well. To steering entries its ports are
-    zero, which a rule's ports may be under its mask."""
+    """Additionally, in groups: libmlx5 of rdma-core 44 omits the SPI from its steering entries; and to match
+    ports, net_mlx5 requires only the IP protocol, which a later fragment has as well. Steering entries see its ports
+    as zero, which a rule may match."""
     headers = dissect(frame)
     return of_dv_flows(rules, frame) or of_zero_ports(rules, frame) or any(
         has("esp")(rule, []) and any_spi(rule).takes(headers) for rule in rules if rule.group > 0)
 
 
 def counted_last(rule: Rule, frame: bytes) -> int:
-    """The last of the steering entries that libmlx5 makes for a rule counts: a tunnel has its own, after that of a
-    tag."""
+    """Of the steering entries that libmlx5 creates for a rule, the last one counts: that of a tunnel comes after
+    that of a tag."""
     if rule.group == 0 or not any(isinstance(edit, Encap) for edit in rule.edits):
         return len(frame)
     return len(frame) + 4 * sum(isinstance(edit, PushVlan) for edit in rule.edits)
 
 
 def of_verbs_flows(rules: Sequence[Rule], frame: bytes) -> bool:
-    """As of takes_any_udp(). Before an ESP item (which that of 22.11 refuses), it does
-    not ask for the IP protocol, and mlx5_ib looks for inner SPIs outside."""
+    """See takes_any_udp(). Before an ESP item (which net_mlx5 of 22.11 refuses), net_mlx5 does not match the IP
+    protocol, and mlx5_ib looks for inner SPIs outside the tunnel."""
     headers = dissect(frame)
     esp = has("esp")
 
@@ -200,7 +200,7 @@ def test_both_drivers_do_the_same(open_stack: OpenStack, mode: str, seed: int, r
     with (open_stack(1, datapath="mlx5", testpmd_args=arguments) as our_stack,
           open_stack(ports, pmd="mlx5", pmd_devargs=devargs, testpmd_args=arguments) as their_stack):
         ours = FlowRun(our_stack, OURS, templates=True)
-        # With DevX, it makes the device write all counters to memory about once a second.
+        # With DevX, net_mlx5 makes the device write all counters to memory about once a second.
         theirs = FlowRun(their_stack, THEIRS, excuse, validates=False, counts_lag=10)
         round_ = both = 0
         while both < rules:
