@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The stock mlx5_core, mlx5_ib and mlx5e on the device: probe, netdev, traffic, and their end."""
+"""The stock mlx5_core, mlx5_ib and mlx5e on the device: probe, netdev, traffic, removal."""
 
 import re
 import time

@@ -44,8 +44,8 @@ def fronts(guest: Guest, loop: GuestPort, build: Build) -> Fronts:
 # Fields of `rdma` that differ legitimately, with the reason.
 EXPLAINED = {
     "ifindex",  # depends on earlier devices
-    "netdev", "netdev_index",  # the kernel's netdev has a name of its own
-    "pid", "pdn", "cqn", "mrn", "lqpn", "rkey", "lkey",  # numbers in order of creation, from …
+    "netdev", "netdev_index",  # the kernel names its netdev differently
+    "pid", "pdn", "cqn", "mrn", "lqpn", "rkey", "lkey",  # numbers in order of creation, from different starting points
 }
 # mlx5_ib announces these for every device, softhca only those whose transports it supports.
 ALWAYS_CAPS = {"CHANGE_PHY_PORT", "RC_RNR_NAK_GEN", "XRC"}

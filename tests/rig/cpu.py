@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-# By EAL's --force-max-simd-bitwidth: the reader's name, and the flags it needs.
+# By EAL's --force-max-simd-bitwidth: the reader's name and the flags that it needs.
 READERS = {64: "mlx5 scalar", 256: "mlx5 AVX2", 512: "mlx5 AVX-512"}
 FLAGS_NEEDED: dict[int, set[str]] = {
     64: set(), 256: {"avx2"}, 512: {"avx512f", "avx512bw", "avx512dq", "avx512vl"}

@@ -26,8 +26,8 @@ GUEST_LIMIT_S = 9000  # on an idle machine, all of `full` takes half of it
 
 
 def place_for_work() -> Path:
-    """In memory where there is space: each softhca creates and removes hundreds of files, and ext4 then
-    searches long for an inode that was not used recently (up to a fifth of all CPU time was seen)."""
+    """In memory where there is space: each softhca creates and removes hundreds of files, and ext4 has
+    been seen to spend up to a fifth of all CPU time looking for inodes that were not used recently."""
     memory = Path("/dev/shm")
     if "TMPDIR" not in os.environ and os.access(memory, os.W_OK):
         there = os.statvfs(memory)

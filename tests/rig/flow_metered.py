@@ -131,12 +131,12 @@ class _TooLong(Exception):
 
 @dataclass
 class MeterRun(GroupRun):
-    """Plays rounds with meters, which it creates. Packets whose fate is not determined are not sent, as some of the
-    possible ways take tokens from a meter."""
+    """Plays rounds with meters, which it creates. Packets whose fate is not determined are not sent, as they
+    might take tokens from a meter."""
 
     statistics: Sequence[str] = COLORS  # that the driver keeps for a meter
     policies_send: bool = False  # to queues: the rules that use their meters have no such action
-    counts_behind: bool = False  # a rule's counter is behind its meter and counts what passes it
+    counts_behind: bool = False  # a rule's counter comes after its meter and counts what passes it
     colors: Counter[str] = field(default_factory=Counter)  # packets
     _now: dict[int, Profile] = field(default_factory=dict)  # for each meter
     _dropped: set[bytes] = field(default_factory=set)  # dropped by meters

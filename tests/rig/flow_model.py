@@ -48,7 +48,7 @@ DEFAULT_MASKS: dict[str, tuple[str, ...]] = {
     "nvgre": ("tni",), "vxlan": ("vni",), "vxlan-gpe": ("vni",), "geneve": ("vni",), "gtp": ("teid",),
 }
 TUNNELS = ("mpls", "gre", "gre_key", "nvgre", "vxlan", "vxlan-gpe", "geneve", "gtp")
-# Bits of some items that are not in the header: does another one of the kind follow?
+# Bits of some items that are not in the header: whether another header of the kind follows.
 FLAGS = {"eth": "has_vlan", "vlan": "has_more_vlan", "ipv6": "has_frag_ext"}
 
 
@@ -224,7 +224,7 @@ class Rule:
     count: bool = False
     rss_types: str = ""  # for a rule with several queues
     group: int = 0
-    egress: bool = False  # for sent packets: only whether there is a queue matters
+    egress: bool = False  # for sent packets; then it only matters whether there is a queue
     metadata: int = 0  # sent with packets
     age: int | None = None  # seconds
     edits: tuple[Edit, ...] = ()

@@ -43,7 +43,7 @@ def _names(kind: str, dice: Dice) -> list[str]:
 
 
 def _fragment_condition(header: Header, dice: Dice) -> list[Condition]:
-    """Matches fragments, or packets that are none, in the forms given by the driver's guide."""
+    """Matches fragments, or unfragmented packets, in the forms given by the driver's guide."""
     if not dice.asks(header.kind, "has_frag_ext" if header.kind == "ipv6" else "fragment_offset", 0.15):
         return []
     if header.kind == "ipv6":
@@ -172,7 +172,7 @@ def _set_actions(rule: Rule, dice: Dice, mark: int, counting: bool) -> None:
 
 
 def _has_room(rule: Rule) -> bool:
-    """Whether one more action fits on the line, and the rule does not take markers, which tests wait for."""
+    """Whether one more action fits on the line, and the rule does not take the markers that tests wait for."""
     return len(rule_text(rule)) < LONGEST_LINE - 30 and not rule.takes(dissect(marker()))
 
 
@@ -242,5 +242,5 @@ def random_round(seed: str, rules: int, words: Words, counting: bool, plain: boo
 
 
 def expected(rules: Sequence[Rule], frame: bytes) -> list[Rule]:
-    """The rules of which one applies to the frame; none: the port's own filters do."""
+    """The rules, one of which applies to the frame; if there are none, the port's own filters do."""
     return best(rules, dissect(frame))

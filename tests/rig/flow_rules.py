@@ -83,14 +83,14 @@ def markers_for(packets: int) -> list[bytes]:
 
 def arrived(stack: StackBase, frames: Sequence[bytes | Packet],
             markers: Sequence[bytes]) -> list[ReceivedPacket]:
-    """The frames that arrived, possibly fewer than sent. A marker shows that all before it have reached their
-    queues; the others, one after the other, that every queue was polled often enough since."""
+    """The frames that arrived, possibly fewer than sent. The first marker shows that all of them have reached
+    their queues; the others, sent one by one, that every queue was polled often enough since."""
     wire, testpmd = stack.wires[0], stack.testpmd
     position = testpmd.mark_output()
     wire.send_all(frames)
     for frame in markers:
         wire.send(frame)
-        # In full: the rest of testpmd's output would be taken for the answer to the next command.
+        # Waits for all of it: the rest of testpmd's output would be taken for the answer to the next command.
         testpmd.program.wait_for(rf"type=0x{MARKER_TYPE:04x} - length={len(frame)} .*\n"
                                  r".*ol_flags: .*\n", position)
     return [packet for packet in testpmd.received_so_far(position) if packet.ether_type != MARKER_TYPE]

@@ -33,7 +33,7 @@ class FlowRun:
     stack: StackBase
     refusals: Refusals
     excuse: Excuse = lambda rules, frame: False
-    validates: bool = True  # never refuses later what validation has accepted
+    validates: bool = True  # never refuses a rule that validation has accepted
     counts_lag: float = 0  # seconds by which its counters may lag
     counted: Callable[[Rule, bytes], int] = lambda rule, frame: len(frame)  # bytes of a packet
     detours: bool = False  # some rules only label packets, and others in group 1 act on them
@@ -44,7 +44,7 @@ class FlowRun:
     rules: int = 0
     excused: int = 0
     refused: dict[str, int] = field(default_factory=dict)
-    counters: dict[int, int] = field(default_factory=dict)  # for rules with a detour: the rule that counts
+    counters: dict[int, int] = field(default_factory=dict)  # for each rule with a detour: the rule that counts
     from_templates: int = 0
     # By ratio: the number of packets that rules with copies took, and the number of copies.
     copied: dict[int, tuple[int, int]] = field(default_factory=dict)
@@ -140,7 +140,7 @@ class FlowRun:
     # -- packets --------------------------------------------------------------------------------------
 
     def _outcomes(self, round_: Round, rules: Sequence[Rule]) -> list[tuple[bytes, list[Rule]]]:
-        """The frames to be sent, each with the rules of which one applies to it."""
+        """The frames to be sent, each with the rules that may apply to it."""
         return [(frame, expected(rules, frame)) for frame in round_.frames]
 
     def _exchange(self, frames: Sequence[bytes], markers: Sequence[bytes]) -> list[ReceivedPacket]:
@@ -254,8 +254,7 @@ def with_zeros(headers: Sequence[Header]) -> list[Header]:
 
 
 def of_zero_ports(rules: Sequence[Rule], frame: bytes) -> bool:
-    """An excuse: to entries of software steering, the ports of a later fragment are zero, which a rule's ports may
-    be under its mask."""
+    """An excuse: entries of software steering see the ports of a later fragment as zero, which a rule may match."""
     headers = dissect(frame)
     return any(rule.takes(with_zeros(headers)) and not rule.takes(headers) for rule in rules if rule.group > 0)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Rules from templates: equivalent to those of `flow create`, so that the same must hold for them."""
+"""Rules from templates: equivalent to those of `flow create`, so the same must hold for them."""
 
 from dataclasses import dataclass, field
 

@@ -131,7 +131,7 @@ class Guest:
         env: Mapping[str, str] | None = None,
         limit: float = 1800,
     ) -> GuestProgram:
-        """Starts an interactive program. `limit` is for one that no test ends any more."""
+        """Starts an interactive program. The guest ends it after `limit` seconds, in case no test does."""
         return GuestProgram(self.channel, command, log, env, limit, PATIENCE)
 
     # -- the kernel's log -------------------------------------------------------------------------

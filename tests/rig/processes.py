@@ -22,7 +22,7 @@ from .testpmd import Testpmd
 
 PAGES = 112  # of 2 MiB
 MBUFS = 8192  # of testpmd
-# Leaks with any driver: EAL never frees a vdev that it has found in its primary. And leaks of the tools themselves.
+# EAL never frees a vdev that it has found in its primary, whatever its driver; and the tools have leaks of their own.
 LEAKS_OF_SECONDARIES = ("librte_bus_vdev.so", "dpdk-dumpcap")
 
 
@@ -79,7 +79,7 @@ class Home:
 
 
 class GuestHome(Home):
-    """A guest, which keeps its hugepages, as nobody else wants them."""
+    """A guest, which keeps its hugepages, as nothing else needs them."""
 
     def __init__(self, guest: Guest) -> None:
         self.guest, self.folder, self.cpus = guest, Path("/run/processes"), "0"

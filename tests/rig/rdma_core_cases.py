@@ -7,7 +7,7 @@ usage: rdma_core_cases.py                  lists them
        rdma_core_cases.py DEVICE SECONDS   runs those named on stdin, one per line
 
 PYTHONPATH leads to the tests, as rdma-core's package `tests` and as modules. Prints a line of JSON
-for each case: its name, how it ended, and for skipped and failed ones its message.
+for each case: its name, how it ended, and its message if it was skipped or failed.
 """
 from __future__ import annotations
 

@@ -3,8 +3,8 @@
 
 from pathlib import Path
 
-# The library takes the thread-local storage of loaded objects for an allocation of glibc 2.19 if its address
-# is 16 bytes above a page's: it then reads garbage as its bounds and crashes in the leak check.
+# The library mistakes the thread-local storage of loaded objects for an allocation of glibc 2.19 if it starts 16
+# bytes after a page does: it then reads garbage as its bounds and crashes in the leak check.
 ASAN_OPTIONS = "detect_leaks=1:strict_string_checks=1:intercept_tls_get_addr=0"
 UBSAN_OPTIONS = "halt_on_error=1:print_stacktrace=1"
 
