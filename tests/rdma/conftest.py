@@ -89,7 +89,7 @@ def on_wire(build: Build, folder: Path, wire: str, upstream: Path) -> Iterator[C
 
 @contextmanager
 def in_guest(guest: Guest, folder: Path, front: str, upstream: Path) -> Iterator[Cases]:
-    """On a port with software steering, which a guest's ports have only if given its format."""
+    """On a port with software steering, which a guest's port has only if its format is given."""
     guest.drop_spares()
     steering_format = "1" if front == GUEST_FORMAT_1 else "0"
     port, = guest.provide([PortSpec(GUEST_WIRE, {"steering_format": steering_format})], folder)

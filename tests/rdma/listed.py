@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Cases of rdma-core's own tests that do not pass, and why: all others must, on the uverbs front with each
+"""Cases of rdma-core's own tests that do not pass, and why. All others must pass, on the uverbs front with each
 wire, and in a guest.
 
-The list is checked both ways. A listed case that ends in another way is a failure, even if it passes; so
-is an entry that no case needs. The list is for rdma-core 44.
+The list is checked both ways: a listed case that ends differently is a failure, even if it passes, and so is an
+entry that no case needs. The list is for rdma-core 44.
 """
 
 import re
@@ -17,18 +17,18 @@ GUEST_FORMAT_1 = "guest-format1"
 FRONTS = (*WIRES, FORMAT_1, GUEST, GUEST_FORMAT_1)
 
 WHY = {
-    "transports": "Queue pairs that verbs make are of type RAW_PACKET only, and the port has no RoCE, so no GID: "
-                  "nothing of RC, UC, UD, XRC and DC, nor what is shown by their traffic (memory windows, "
-                  "ODP, tag matching, the connection manager …). Most tests look for a GID; those that "
-                  "create such a QP without asking are refused it.",
-    "units": "Units that some NICs have, that this one has not, and that its capabilities do not claim.",
-    "others": "For hardware of another kind: EFA, a GPU, a function given to VFIO.",
-    "switch": "For the manager of an embedded switch (switchdev), which there is none of.",
-    "steering": "Software steering (`mlx5dv_dr`) is by default of format 0, that of ConnectX-5: matchers with a "
-                "size of their own need definers, which format 1 has.",
-    "plug": "What is at the other end of the cable has its part in the test, as with a real NIC: a loopback "
-            "plug sends what leaves back into the port, where it is counted once more; a generator's frames "
-            "meet a rule that takes everything.",
+    "transports": "Verbs can create queue pairs of type RAW_PACKET only, and the port has no RoCE, hence no GID. "
+                  "There is no RC, UC, UD, XRC or DC, nor anything that tests show with such traffic (memory "
+                  "windows, ODP, tag matching, the connection manager …). Most tests look for a GID; those "
+                  "that do not, and create such a QP, get an error.",
+    "units": "For units that some NICs have and this one does not; its capabilities do not claim them.",
+    "others": "For other kinds of hardware: EFA, a GPU, a function assigned to VFIO.",
+    "switch": "For the manager of an embedded switch (switchdev), which this NIC does not have.",
+    "steering": "Software steering (`mlx5dv_dr`) uses format 0 by default, that of ConnectX-5. Setting the size of "
+                "a matcher needs definers, which only format 1 has.",
+    "plug": "As with a real NIC, the result depends on the other end of the cable: a loopback plug sends every "
+            "outgoing packet back into the port, where it is counted again; a generator's frames match a rule "
+            "that takes everything.",
 }
 
 NO_GID = "^(No relevant GID found|Not supported without GID table)$"
@@ -44,7 +44,7 @@ class Listed:
     said: str  # a regular expression found in the reason
     why: str  # key of WHY
     fronts: tuple[str, ...] = (FORMAT_1, GUEST_FORMAT_1, *WHOLE)
-    may_pass: str = ""  # where it does
+    may_pass: str = ""  # where or when they pass nevertheless
 
     def is_for(self, front: str, case: str) -> bool:
         return front in self.fronts and re.fullmatch(self.cases, case) is not None
@@ -75,7 +75,7 @@ LIST = (
            "failed", NO_QP, "transports"),
     Listed(r"test_mlx5_huge_page\..*\.test_prefer_obj_on_huge", "failed", NO_QP, "transports"),
     Listed(r"test_mlx5_huge_page\..*\.test_obj_on_huge", "failed", NO_QP, "transports",
-           may_pass="where the machine has no huge pages, which the test takes for the reason"),
+           may_pass="where the machine has no hugepages, which the test takes to be the cause"),
     skipped("units", "^Atomic operations are not supported$", r"test_atomic\..*"),
     skipped("units", "^Device memory is not supported$",
             r"test_device\.(Shared)?DMTest\..*", r"test_mr\.DeviceMemory.*"),
@@ -107,7 +107,7 @@ LIST = (
            fronts=("loop",)),
     Listed(r"test_mlx5_flow\.Mlx5MatcherTest\.test_tx_packet_reformat", "failed",
            "Error: Data validation failure:$", "plug", fronts=("gen",),
-           may_pass="when it has ended before the generator begins"),
+           may_pass="if it ends before the generator starts"),
 )
 
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """perftest's raw Ethernet programs, with each option that affects them.
 
-Failing runs are included, with their message and whose fault it is; a run that begins to pass is noticed.
-All runs are made on each front whose wire connects two programs (not `pair`, both ends of which are in one
-process), except those that perftest itself fails: one front shows that.
+Failing runs are included, with their message and whose fault it is; if one passes, that is noticed. All runs are
+made on each front whose wire connects two programs (not `pair`, both ends of which are in one process), except
+those that fail because of perftest itself: for these, one front is enough.
 """
 
 from dataclasses import dataclass
@@ -12,9 +12,9 @@ GUEST = "guest"  # two PCI functions, cabled by `link`
 FRONTS = ("link", "socket", "tap", GUEST)
 
 WHY = {
-    "perftest": "Fails on any NIC by perftest's own fault (4.5).",
+    "perftest": "Fails on any NIC because of perftest itself (4.5).",
     "kernel": "The kernel's mlx5 driver refuses it on any NIC.",
-    "units": "For something that some NICs have, that this one has not, and that its capabilities do not claim.",
+    "units": "Needs a unit that some NICs have and this one does not; its capabilities do not claim it.",
 }
 
 IPV4 = "-J 10.0.0.2 -j 10.0.0.1 -K 2000 -k 1000"
@@ -28,9 +28,9 @@ class Run:
     options: str
     server: str | None = None  # the server's options, if they differ
     client_first: bool = False  # the client receives
-    said: str = ""  # a regular expression for the output of a run that fails
-    why: str = ""  # then: key of WHY
-    note: str = ""  # then: the details
+    said: str = ""  # a regular expression for the output, if it fails
+    why: str = ""  # if it fails: key of WHY
+    note: str = ""  # if it fails: the details
     daily: bool = False
 
     @property
@@ -70,15 +70,15 @@ RUNS = [
     Run("bw", "--output=message_rate", server=""),
     Run("bw", "--reversed", client_first=True),
     fails("bw", "-W counters/port_xmit_data", "perftest", HANGS,
-          "opens counters in tests with a handshake only, and reads standard input instead"),
+          "opens the counters only in tests with a handshake, and reads standard input instead"),
     fails("bw", "-e", "perftest", HANGS, "never asks the CQ for an event"),
-    fails("bw", "-Y 0x88b5", "perftest", "Parser function exited with Error", "does not know its own option"),
+    fails("bw", "-Y 0x88b5", "perftest", "Parser function exited with Error", "does not recognize its own option"),
     fails("bw", "-G -q 2", "perftest", "Parser function exited with Error", "built without RSS"),
     fails("bw", f"{IPV6} --flow_label=5", "perftest", HANGS,
-          "its rule wants the flow label that its packets do not have"),
+          "its rule matches the flow label, which its packets do not have"),
     fails("bw", "--rate_limit=10 --rate_limit_type=HW", "perftest",
-          "The QP failed to accept HW rate limit", "takes it on InfiniBand only"),
-    fails("bw", "--raw_mcast", "kernel", f"{HANGS}|{GIVES_UP}", "multicast groups (`ibv_attach_mcast`) are for UD"),
+          "The QP failed to accept HW rate limit", "accepts it on InfiniBand only"),
+    fails("bw", "--raw_mcast", "kernel", f"{HANGS}|{GIVES_UP}", "multicast groups (`ibv_attach_mcast`) are for UD QPs"),
     fails("bw", "-S 1", "kernel", "Failed to modify QP .* to RTR", "a RAW_PACKET QP has no address vector"),
     fails("bw", "--use-srq", "units", "Couldn't create SRQ", "no shared receive queues"),
     fails("bw", "--odp", "units", "failed to create mr", "no on-demand paging"),
@@ -91,7 +91,7 @@ RUNS = [
     fails("lat", "-e", "perftest", HANGS, "never asks the CQ for an event"),
 
     Run("burst_lat", "", said="SW Rate limiter cann't be executed on non-BW", why="perftest",
-        note="turns the rate limiter on and then refuses it in this program", daily=True),
+        note="turns on the rate limiter, then refuses it in this program", daily=True),
 
     *runs("fs_rate", "", IPV4, daily=True),
     *runs("fs_rate", "-H", "-U", f"{IPV4} --tcp", IPV6, "--vlan_en", "-n 100", "-D 1"),

@@ -17,8 +17,8 @@ from rdma.kept import keep
 from rdma.perftest import FRONTS, GUEST, RUNS, WHY, Run
 
 PATIENCE_S = 20
-# perftest has sent and received everything by then, but measures its CPU's speed by reading two clocks one
-# after the other, and a busy machine interrupted it once too often.
+# perftest has sent and received everything by then, but it measures its CPU's speed by reading two clocks in
+# turn, and a busy machine has interrupted that too often.
 NO_CLOCK = "Can't produce a report"
 TRIES = 4
 Found = dict[str, dict[str, str]]  # by front and name of a run: how it ended

@@ -41,5 +41,5 @@ def test_the_list_has_no_entry_too_many() -> None:
 
 
 def test_what_the_device_has_does_not_fail() -> None:
-    """Raw packets, flows, counters, DevX: failing cases need another kind of QP, or a wire."""
+    """Raw packets, flows, counters, DevX: failing cases need another kind of QP or another wire."""
     assert {entry.why for entry in LIST if entry.ended == "failed"} <= {"transports", "plug"}
