@@ -28,6 +28,19 @@ TEST_F(Mlx5Tx, DescriptorStatusAndCleanup) {
     EXPECT_EQ(status(63), RTE_ETH_TX_DESC_DONE);
 }
 
+TEST_F(Mlx5Tx, CleanupCountsPackets) {
+    start();
+    std::vector<rte_mbuf*> packets;
+    for (uint32_t i = 0; i < 8; ++i)
+        packets.push_back(
+            packet(i, i < 4 ? std::vector<uint16_t>{20, 20, 30} : std::vector<uint16_t>{64}));
+    ASSERT_EQ(send(packets), 8u);
+    EXPECT_EQ(rawqp::kMlx5Format.tx_done_cleanup(ring, 0), 0) << "asks for their completion";
+    execute_all();
+    EXPECT_EQ(rawqp::kMlx5Format.tx_done_cleanup(ring, 0), 8) << "of 16 mbufs";
+    EXPECT_EQ(in_use(), 0u);
+}
+
 TEST_F(Mlx5Tx, StopAndStartAgain) {
     start();
     for (int round = 0; round < 5; ++round) {

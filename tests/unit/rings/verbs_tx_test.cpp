@@ -485,6 +485,16 @@ TEST_P(VerbsTx, StatusCleanupStop) {
     }
 }
 
+TEST_P(VerbsTx, CleanupCountsPackets) {
+    start();
+    for (uint32_t i = 0; i < 3; ++i)
+        ASSERT_EQ(send({packet(i, {20, 20, 30}), packet(i, {64})}), 2u);
+    execute_all();
+    EXPECT_EQ(rawqp::kVerbsFormat.tx_done_cleanup(ring, 1), 2) << "one completion's worth";
+    EXPECT_EQ(rawqp::kVerbsFormat.tx_done_cleanup(ring, 0), 4) << "of 8 mbufs";
+    EXPECT_EQ(in_use(), 0u);
+}
+
 INSTANTIATE_TEST_SUITE_P(, VerbsTx, testing::Bool(), [](const auto& info) {
     return std::string(info.param ? "WorkRequests" : "PostSend");
 });

@@ -22,20 +22,37 @@ Result<void> check_tx_spec(const TxSpec& spec) {
 }
 static_assert(kMaxTxSegments <= kMinDescriptors / 2);
 
-uint32_t count_lost(TxRing& ring, TxMbufs& mbufs, uint16_t first) {
-    uint32_t lost = 0;
+namespace {
+
+/// Calls `visit` with each packet from TxMbufs position `first` on.
+template <class Visit> void for_each_packet(const TxMbufs& mbufs, uint16_t first, Visit visit) {
     uint16_t position = first;
     // Ends as well where a killed process had noted only part of its last packet.
     for (auto left = static_cast<uint16_t>(mbufs.head() - first); left > 0;) {
-        const rte_mbuf& packet = *mbufs.slot(position);
-        count_down(ring.counters.packets);
-        count_down(ring.counters.bytes, packet.pkt_len);
-        count_up(ring.counters.errors);
-        ++lost;
+        const rte_mbuf& packet = *mbufs.at(position);
+        visit(packet);
         const uint16_t segments = RTE_MIN(segments_of(packet), left);
         position = static_cast<uint16_t>(position + segments);
         left = static_cast<uint16_t>(left - segments);
     }
+}
+
+} // namespace
+
+uint32_t count_packets(const TxMbufs& mbufs) {
+    uint32_t packets = 0;
+    for_each_packet(mbufs, mbufs.tail(), [&](const rte_mbuf&) { ++packets; });
+    return packets;
+}
+
+uint32_t count_lost(TxRing& ring, const TxMbufs& mbufs, uint16_t first) {
+    uint32_t lost = 0;
+    for_each_packet(mbufs, first, [&](const rte_mbuf& packet) {
+        count_down(ring.counters.packets);
+        count_down(ring.counters.bytes, packet.pkt_len);
+        count_up(ring.counters.errors);
+        ++lost;
+    });
     return lost;
 }
 

@@ -55,9 +55,12 @@ inline constexpr uint16_t kMaxSegmentSize = 0x3fff;
            !(offloads & RTE_ETH_TX_OFFLOAD_MULTI_SEGS);
 }
 
+/// Packets that are held, of any number of mbufs each.
+[[nodiscard]] uint32_t count_packets(const TxMbufs& mbufs);
+
 /// Recounts the packets from TxMbufs position `first` on as errors rather than sent. Returns how
 /// many.
-uint32_t count_lost(TxRing& ring, TxMbufs& mbufs, uint16_t first);
+uint32_t count_lost(TxRing& ring, const TxMbufs& mbufs, uint16_t first);
 
 /// Frees a packet that the queue cannot send and counts an error.
 [[gnu::noinline, gnu::cold]] void drop(TxRing& ring, rte_mbuf* packet);
@@ -92,15 +95,18 @@ template <class Ring> int tx_descriptor_status(void* queue, uint16_t offset) {
     return RTE_ETH_TX_DESC_FULL;
 }
 
-/// eth_tx_done_cleanup_t
+/// eth_tx_done_cleanup_t: frees what completions report together, and returns how many packets.
 template <class Ring> int tx_done_cleanup(void* queue, uint32_t limit) {
     auto& ring = *static_cast<Ring*>(queue);
-    const uint16_t before = ring.mbufs.used();
+    const auto held = [&] {
+        return ring.max_segments > 1 ? count_packets(ring.mbufs) : uint32_t{ring.mbufs.used()};
+    };
+    const uint32_t before = held();
     const uint32_t wanted = limit != 0 ? limit : UINT32_MAX;
     if (!reap(ring, wanted)) return 0;
-    const auto freed = static_cast<uint16_t>(before - ring.mbufs.used());
+    const uint32_t freed = before - held();
     if (freed < wanted) ask(ring); // the next call frees them
-    return freed;
+    return static_cast<int>(freed);
 }
 
 /// RingFormat::tx_stop. Applications may ask for the status and clean-up of a stopped queue, so
