@@ -95,6 +95,17 @@ TEST(Watch, QueuesThatTheDeviceCountsApart) {
     EXPECT_EQ(findings[0].verdict.evidence, "net_rawqp0 (pid 7): rx_q13_missed_errors +4 in 1 s");
 }
 
+/// No counter of the device knows what a send queue of the driver has dropped.
+TEST(Watch, PacketsThatAProgramCouldNotSend) {
+    const DpdkPort before{"net_rawqp0 (pid 7)", {{"tx_errors", 5}}};
+    DpdkPort after = before;
+    after.xstats["tx_errors"] = 9;
+    const std::vector<Finding> findings = drops({{}, {before}}, {{}, {after}}, 1);
+    ASSERT_EQ(findings.size(), 1u);
+    EXPECT_EQ(findings[0].id, "drops-sending");
+    EXPECT_EQ(findings[0].verdict.evidence, "net_rawqp0 (pid 7): tx_errors +4 in 1 s");
+}
+
 TEST(Watch, ProgramsThatCameAndWent) {
     const DpdkPort port{"net_rawqp0 (pid 7)", {{"rx_mbuf_allocation_errors", 5}}};
     EXPECT_EQ(drops({{}, {}}, {{}, {port}}, 1).front().id, "drops");
