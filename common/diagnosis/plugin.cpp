@@ -110,6 +110,8 @@ std::string complaint(const std::string& devargs,
     }
     if (given.contains("device") == given.contains("iface"))
         return "one of device= and iface= is needed, and one only";
+    if (given.contains("iface") && given.contains("port"))
+        return "port= goes with device=: an interface names its RDMA port itself";
     return {};
 }
 

@@ -68,6 +68,7 @@ TEST_F(MachineTest, DeviceArguments) {
         {"device=a,device=b", "more than once"},
         {"txq_mpw=0", "one of device= and iface= is needed"},
         {"device=a,iface=b", "one of device= and iface= is needed"},
+        {"iface=eth2,port=1", "port= goes with device="},
     };
     for (const auto& [devargs, words] : wrong) {
         subject.devargs = devargs;
