@@ -62,7 +62,8 @@ std::string json_of(const diagnosis::Case& subject, const std::vector<Finding>& 
         if (!remedy.empty()) one["remedy"] = remedy;
         all["findings"].push_back(std::move(one));
     }
-    return all.dump(2) + "\n";
+    // Names need not be UTF-8: the kernel cuts those of processes anywhere.
+    return all.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
 } // namespace doctor

@@ -69,6 +69,13 @@ def doctor(build: Build, start_softhca: StartSoftHca) -> Doctor:
     return examine
 
 
+def test_names_that_are_no_utf8(build: Build) -> None:
+    """The name of another process, say, which the kernel cuts after 15 bytes."""
+    done = subprocess.run([doctor_of(build), "--json", "--device", b"mlx5_\xc3"], stdout=subprocess.PIPE, check=False)
+    walk = Walk(done.returncode, done.stdout.decode())
+    assert walk.status == 1 and walk.report["device"] == "mlx5_\N{REPLACEMENT CHARACTER}"
+
+
 def test_a_healthy_device(doctor: Doctor) -> None:
     walk = doctor({}, "--json")
     assert walk.status == 0 and walk.report["healthy"] and walk.report["first_broken"] is None
