@@ -8,18 +8,19 @@
 namespace diagnosis::links {
 namespace {
 
-/// A PCI function that an RDMA driver could have, as sysfs shows it.
-struct Function {
-    std::string address;
-    std::string driver; ///< empty: it has none
-};
-
 /// Kernel modules for the functions of a vendor: the core, which binds to them, and its RDMA part.
 struct Family {
     std::string_view vendor, core, rdma;
 };
 constexpr Family kFamilies[] = {{"0x15b3", "mlx5_core", "mlx5_ib"}, {"0x1414", "mana", "mana_ib"}};
 constexpr const Family& kMlx5 = kFamilies[0];
+
+/// A PCI function that an RDMA driver could have, as sysfs shows it.
+struct Function {
+    std::string address;
+    std::string driver; ///< empty: it has none
+    const Family* family;
+};
 
 const Family* family_of(const Host& host, const std::string& folder) {
     if (!host.line(folder + "/class").starts_with("0x02")) return nullptr; // a network controller
@@ -32,8 +33,8 @@ std::vector<Function> functions(const Host& host) {
     std::vector<Function> list;
     for (const std::string& address : host.list("/sys/bus/pci/devices")) {
         const std::string folder = "/sys/bus/pci/devices/" + address;
-        if (family_of(host, folder) != nullptr)
-            list.push_back({address, host.link_name(folder + "/driver")});
+        if (const Family* const family = family_of(host, folder))
+            list.push_back({address, host.link_name(folder + "/driver"), family});
     }
     return list;
 }
@@ -106,11 +107,13 @@ std::optional<Verdict> bonded(const Case& subject, const std::string& error) {
 
 Verdict no_device_for_iface(const Case& subject, const Error& error) {
     if (auto verdict = bonded(subject, error.what)) return *verdict;
-    const bool present = subject.host.exists("/sys/class/net/" + subject.iface);
+    const std::string folder = "/sys/class/net/" + subject.iface;
+    const bool present = subject.host.exists(folder);
+    const Family* const family = family_of(subject.host, folder + "/device");
     return Verdict::broken(
         fmt::format("RDMA devices: {}", list_of(subject.host.sysfs().rdma_devices())), error.what,
         present ? fmt::format("modprobe {}, or name the interface of an RDMA NIC (rdma link)",
-                              kMlx5.rdma)
+                              (family != nullptr ? *family : kMlx5).rdma)
                 : "ip netns list shows other namespaces: start the program where the interface is, "
                   "or: ip link set DEV netns NAME");
 }
@@ -120,16 +123,16 @@ Verdict without_driver(const Host& host, const Function& function, const std::st
     const std::string cause = fmt::format("no kernel driver has {}", address);
     const std::string wanted =
         host.line(fmt::format("/sys/bus/pci/devices/{}/driver_override", address));
-    if (!wanted.empty() && wanted != "(null)" && wanted != kMlx5.core)
+    if (!wanted.empty() && wanted != "(null)" && wanted != function.family->core)
         return Verdict::broken(
             evidence, fmt::format("{}: it is kept for {} (driver_override)", cause, wanted),
             fmt::format("echo > /sys/bus/pci/devices/{0}/driver_override; "
                         "echo {0} > /sys/bus/pci/drivers_probe",
                         address));
-    const std::string driver = fmt::format("/sys/bus/pci/drivers/{}", kMlx5.core);
+    const std::string driver = fmt::format("/sys/bus/pci/drivers/{}", function.family->core);
     return Verdict::broken(evidence, cause,
                            host.exists(driver) ? fmt::format("echo {} > {}/bind", address, driver)
-                                               : fmt::format("modprobe {}", kMlx5.core));
+                                               : fmt::format("modprobe {}", function.family->core));
 }
 
 /// The verdict if there is no RDMA device at all.
@@ -138,7 +141,10 @@ Verdict no_devices(const Case& subject) {
     const std::string what = fmt::format("there is no RDMA device{}{}",
                                          subject.device.empty() ? "" : " " + subject.device,
                                          subject.device.empty() ? "" : ", nor any other");
-    if (all.empty() || subject.host.exists(fmt::format("/sys/module/{}", kMlx5.rdma)))
+    const auto unserved = std::ranges::find_if(all, [&](const Function& each) {
+        return !subject.host.exists(fmt::format("/sys/module/{}", each.family->rdma));
+    });
+    if (unserved == all.end())
         return Verdict::broken(
             fmt::format("/sys/class/infiniband is empty; NICs: {}", text_of(all)),
             what +
@@ -146,9 +152,10 @@ Verdict no_devices(const Case& subject) {
                 "turned off for the NIC",
             "rdma system show; where the device is: rdma dev set DEV netns NAME; devlink dev param "
             "show (enable_rdma, enable_roce)");
+    const std::string_view module = unserved->family->rdma;
     return Verdict::broken(fmt::format("/sys/class/infiniband is empty; NICs: {}", text_of(all)),
-                           fmt::format("{}: the kernel module {} is not loaded", what, kMlx5.rdma),
-                           fmt::format("modprobe {}", kMlx5.rdma));
+                           fmt::format("{}: the kernel module {} is not loaded", what, module),
+                           fmt::format("modprobe {}", module));
 }
 
 } // namespace
@@ -166,7 +173,7 @@ Verdict nic(Case& subject) {
                 fmt::format("{} is bound to {}: the kernel's RDMA driver must have the NIC, for "
                             "the driver goes through it",
                             each.address, each.driver),
-                fmt::format("dpdk-devbind.py --bind={} {}", kMlx5.core, each.address));
+                fmt::format("dpdk-devbind.py --bind={} {}", each.family->core, each.address));
         if (each.driver.empty()) return without_driver(subject.host, each, text_of(all));
     }
     if (all.empty() && subject.host.sysfs().rdma_devices().empty() &&

@@ -59,6 +59,24 @@ TEST_F(MachineTest, ModulesThatAreNotLoaded) {
     EXPECT_THAT(look("rdma-device"), Says(State::broken, "another network namespace"));
 }
 
+/// Microsoft's virtual functions have modules of their own.
+TEST_F(MachineTest, ModulesOfAnotherVendor) {
+    add_function("7870:00:00.0", "", "0x1414");
+    EXPECT_THAT(look("nic"), Says(State::broken, "modprobe mana"));
+    write("/sys/bus/pci/drivers/mana/uevent", "");
+    EXPECT_THAT(look("nic"), Says(State::broken, "echo 7870:00:00.0 > /sys/bus/pci/drivers/mana/"));
+    add_function("7870:00:00.0", "vfio-pci", "0x1414");
+    EXPECT_THAT(look("nic"), Says(State::broken, "dpdk-devbind.py --bind=mana 7870:00:00.0"));
+    EXPECT_THAT(look("rdma-device"), Says(State::broken, "modprobe mana_ib"));
+    add_function("0000:ca:00.0", "mlx5_core");
+    write("/sys/module/mana_ib/refcnt", "0");
+    EXPECT_THAT(look("rdma-device"), Says(State::broken, "modprobe mlx5_ib"));
+    write("/sys/class/net/eth3/mtu", "1500");
+    link("/sys/class/net/eth3/device", "/sys/bus/pci/devices/7870:00:00.0");
+    subject.iface = "eth3";
+    EXPECT_THAT(look("rdma-device"), Says(State::broken, "modprobe mana_ib"));
+}
+
 TEST_F(MachineTest, InAContainer) {
     write("/run/.containerenv", "");
     EXPECT_THAT(look("uverbs-module"), Says(State::broken, "on the host: modprobe ib_uverbs"));

@@ -43,9 +43,10 @@ class MachineTest : public testing::Test {
         fs::create_directory_symlink(root / target.substr(1), file);
     }
     /// A PCI function of a ConnectX; without a driver if `driver` is empty.
-    void add_function(const std::string& address, const std::string& driver) {
+    void add_function(const std::string& address, const std::string& driver,
+                      const std::string& vendor = "0x15b3") {
         const std::string folder = "/sys/bus/pci/devices/" + address;
-        write(folder + "/vendor", "0x15b3");
+        write(folder + "/vendor", vendor);
         write(folder + "/class", "0x020000");
         if (!driver.empty()) link(folder + "/driver", "/sys/bus/pci/drivers/" + driver);
     }
