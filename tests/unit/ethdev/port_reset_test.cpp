@@ -49,6 +49,24 @@ TEST_F(PortTest, AResetBeginsAnew) {
     ASSERT_EQ(rte_eth_dev_reset(id()), 0) << "of a port that runs";
 }
 
+TEST_F(PortTest, AResetForgetsFlowQueues) {
+    ASSERT_TRUE(attach());
+    ASSERT_EQ(configure(kQueues, kQueues), 0);
+    const rte_flow_port_attr port{};
+    rte_flow_queue_attr queue{};
+    queue.size = 8;
+    const rte_flow_queue_attr* queues[] = {&queue};
+    rte_flow_error error{};
+    ASSERT_EQ(rte_flow_configure(id(), &port, 1, queues, &error), 0) << error.message;
+    ASSERT_EQ(rte_eth_dev_reset(id()), 0);
+    ASSERT_EQ(configure(kQueues, kQueues), 0);
+    rte_flow_pattern_template_attr ingress{};
+    ingress.ingress = 1;
+    const rte_flow_item nothing{};
+    EXPECT_EQ(rte_flow_pattern_template_create(id(), &ingress, &nothing, &error), nullptr);
+    EXPECT_EQ(rte_errno, EINVAL) << "flow queues come first";
+}
+
 /// On a removed device, calls fail with EIO until a reset has found another one.
 TEST_F(PortTest, AResetBringsBackAPortWhoseDeviceWasRemoved) {
     bring_up();

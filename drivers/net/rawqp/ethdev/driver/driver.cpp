@@ -240,7 +240,8 @@ constinit const eth_dev_ops kLostOps = make_lost_ops();
 
 /// What applications have set on a port is lost with it.
 void forget_configuration(rte_eth_dev_data& data) {
-    data.dev_configured = 0; // or it could be started without queues
+    data.dev_configured = 0;  // or it could be started without queues
+    data.flow_configured = 0; // or templates could be made without flow queues
     data.nb_rx_queues = data.nb_tx_queues = 0;
     data.promiscuous = 0;
     data.all_multicast = 0;
