@@ -60,7 +60,9 @@ std::vector<std::string> sockets() {
     std::vector<std::string> found;
     for (const std::string& folder : folders)
         for (const std::string& prefix : files::entries(folder))
-            found.push_back(fmt::format("{}/{}/dpdk_telemetry.v2", folder, prefix));
+            for (const std::string& name : files::entries(fmt::format("{}/{}", folder, prefix)))
+                if (name.starts_with("dpdk_telemetry.v2")) // of further programs: with a number
+                    found.push_back(fmt::format("{}/{}/{}", folder, prefix, name));
     return found;
 }
 
