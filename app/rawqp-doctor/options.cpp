@@ -36,8 +36,11 @@ std::optional<Options> parse_options(int argc, char** argv, int& status) {
     app.set_version_flag("--version", DOCTOR_VERSION);
     auto* const device =
         app.add_option("--device", options.device, "RDMA device, as ibv_devices names it");
-    app.add_option("--iface", options.iface, "network interface of the device")->excludes(device);
-    app.add_option("--port", options.port, "port of the device (1)")->transform(decimal(1, 255));
+    auto* const iface = app.add_option("--iface", options.iface, "network interface of the device")
+                            ->excludes(device);
+    app.add_option("--port", options.port, "port of the device (1)")
+        ->transform(decimal(1, 255))
+        ->excludes(iface);
     app.add_option("--program", options.program,
                    "the DPDK program, whose file capabilities count as well as your own")
         ->check(CLI::ExistingFile);

@@ -290,7 +290,8 @@ def test_dpdks_own_driver_is_noticed(build: Build, start_softhca: StartSoftHca) 
 
 
 @pytest.mark.parametrize("arguments", [["--devise", "x"], ["--device", "a", "--iface", "b"],
-                                       ["--port", "0"], ["--program", "/nonexistent"]])
+                                       ["--port", "0"], ["--port", "2", "--iface", "b"],
+                                       ["--program", "/nonexistent"]])
 def test_mistakes(doctor: Doctor, arguments: list[str]) -> None:
     walk = doctor({}, *arguments)
     assert walk.status == 2 and arguments[0] in walk.text
