@@ -153,7 +153,9 @@ Inner extract_geneve(const Bytes& frame, uint32_t at, TunnelKey& key) {
     key.geneve_vni = frame.u32(at + 4) >> 8;
     const uint16_t type = key.geneve_protocol;
     if (type != net::kEtherBridged && type != net::kEtherIpv4 && type != net::kEtherIpv6) return {};
-    return {at + kBytes + key.geneve_options * 4u, type};
+    const uint32_t after = at + kBytes + key.geneve_options * 4u;
+    if (!frame.fits(after, 0)) return {}; // it claims more options than there are bytes
+    return {after, type};
 }
 
 Inner extract_mpls(const Bytes& frame, uint32_t at, TunnelKey& key) {

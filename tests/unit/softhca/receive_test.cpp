@@ -470,6 +470,12 @@ TEST_F(Rss, InnerHeadersOfATunnel) {
     const Bytes gpe_header = {0xc, 0, 0, 1, 0, 0, 5, 0};
     EXPECT_EQ(receive(carried(labels, {0, 0, 0x51, 64}, frame, false)).packet_info, 0);
     EXPECT_EQ(receive(carried(gpe, gpe_header, frame, false)).packet_info, 0);
+    // Options that end behind the packet have nothing behind them.
+    const Spec geneve{.dst_port = 6081};
+    const mlx5::Cqe& cut_off =
+        receive(carried(geneve, {63, 0, 8, 0, 0, 0, 5, 0, 0, 0}, frame, false));
+    EXPECT_EQ(cut_off.packet_info, 0);
+    EXPECT_EQ(cut_off.hds_ip_ext & (mlx5::kL3Ok | mlx5::kL4Ok), mlx5::kL3Ok | mlx5::kL4Ok);
 }
 
 } // namespace
