@@ -177,6 +177,10 @@ FwStatus create_tir(Firmware& firmware, Command& command) {
     return status;
 }
 
+/// In the mask, where the kernel's header has reserved bits. Source: mlx5_prm.h of DPDK
+/// (MLX5_MODIFY_TIR_IN_MODIFY_BITMASK_INDIRECT_TABLE).
+constexpr Field kOtherTable{0x3e, 1};
+
 /// The bits of the mask say which part of the new context replaces the old one.
 FwStatus modify_tir(Firmware& firmware, Command& command) {
     const Fields in = command.input();
@@ -187,6 +191,10 @@ FwStatus modify_tir(Firmware& firmware, Command& command) {
     auto bytes = tir->context;
     Fields context(bytes.data(), bytes.size());
     const auto take = [&](Field field) { context.set(field, given.get(field)); };
+    if (mask.get(kOtherTable)) {
+        if (context.get(PRM(tirc, disp_type)) != kIndirect) return FwStatus::bad_parameter;
+        take(PRM(tirc, indirect_table));
+    }
     if (mask.get(PRM(modify_tir_bitmask, hash))) {
         take(PRM(tirc, rx_hash_fn));
         take(PRM(tirc, rx_hash_symmetric));

@@ -88,6 +88,46 @@ TEST_P(TirsTest, LroIsModifiedWhenAskedFor) {
     EXPECT_EQ(query.get(inside(context, PRM(tirc, lro_max_ip_payload_size))), 255u);
 }
 
+/// The bit of net_mlx5 (mlx5_devx_cmd_modify_tir), which the kernel's header lacks.
+TEST_P(TirsTest, AnotherIndirectionTableTakesOverWhenAskedFor) {
+    constexpr Field kOtherTable = inside(PRM(modify_tir_in, bitmask), Field{62, 1});
+    constexpr Field kTable = PRM(tirc, indirect_table);
+    const auto rqt = [&] {
+        constexpr Field kRqt = PRM(create_rqt_in, rqt_context);
+        Request request =
+            REQUEST(CREATE_RQT, create_rqt).set(inside(kRqt, PRM(rqtc, rqt_actual_size)), 1);
+        request.in.resize(request.in.size() + 4);
+        net::store_be<uint32_t>(request.in.data() + request.in.size() - 4, rq);
+        return made(by(mine, request));
+    };
+    const Number first = rqt(), second = rqt();
+    const Number tir = made(create(0, 0, 0)
+                                .set(inside(kContext, PRM(tirc, disp_type)), 1)
+                                .set(inside(kContext, kTable), first));
+    const auto table = [&] { return transport->device().dump().at("tirs").back().at("rqt"); };
+    const auto modify_table = [&] {
+        return modify(tir, 0, 0, 0).set(inside(kNewContext, kTable), second);
+    };
+    EXPECT_EQ(status(modify_table()), FwStatus::ok);
+    EXPECT_EQ(table(), first);
+    EXPECT_EQ(status(modify_table().set(kOtherTable, 1)), FwStatus::ok);
+    EXPECT_EQ(table(), second);
+    const Answer query = run(by(mine, REQUEST(QUERY_TIR, query_tir).number(tir)));
+    EXPECT_EQ(query.get(inside(PRM(query_tir_out, tir_context), kTable)), second);
+    const auto destroy = [&](Number number) {
+        return status(by(mine, REQUEST(DESTROY_RQT, destroy_rqt).number(number)));
+    };
+    EXPECT_EQ(destroy(first), FwStatus::ok);
+    EXPECT_EQ(destroy(second), FwStatus::resource_busy);
+    EXPECT_EQ(status(modify(tir, 0, 0, 0).set(kOtherTable, 1)), FwStatus::bad_resource);
+    const Number direct = made(create(0, 0, 0));
+    EXPECT_EQ(
+        status(
+            modify(direct, 0, 0, 0).set(inside(kNewContext, kTable), second).set(kOtherTable, 1)),
+        FwStatus::bad_parameter)
+        << "it has no table";
+}
+
 INSTANTIATE_TEST_SUITE_P(Transports, TirsTest, transports(), name_of);
 
 } // namespace
