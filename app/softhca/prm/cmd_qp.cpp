@@ -107,7 +107,8 @@ FwStatus create_hearing_qp(Firmware& firmware, Command& command, const Fields& c
     return add_qp(firmware, command, *number, context, std::move(memory.uses), QpRole::hears);
 }
 
-/// The send queue follows the receive queue, which stays empty: nobody else sends to this QP.
+/// The send queue follows the receive queue, if the QP has one of its own. That stays empty: nobody
+/// else sends to this QP.
 FwStatus create_rc_qp(Firmware& firmware, Command& command, const Fields& context) {
     constexpr uint8_t kLogWqebb = 6;
     QpMemory memory;
@@ -122,8 +123,9 @@ FwStatus create_rc_qp(Firmware& firmware, Command& command, const Fields& contex
     attr.user_index = static_cast<uint32_t>(context.get(PRM(qpc, user_index)));
     attr.listener = firmware.listener();
     attr.cookie = kQueueTypeQp;
-    memory.rings.offset = uint64_t{1} << (context.get(PRM(qpc, log_rq_size)) +
-                                          context.get(PRM(qpc, log_rq_stride)) + kLogSegment);
+    if (context.get(PRM(qpc, rq_type)) == kNonZeroRq)
+        memory.rings.offset = uint64_t{1} << (context.get(PRM(qpc, log_rq_size)) +
+                                              context.get(PRM(qpc, log_rq_stride)) + kLogSegment);
     auto ring =
         umem_part(firmware, memory.rings, uint64_t{1} << (attr.log_wqebbs + kLogWqebb), false);
     attr.doorbell = core::mlx5_rings::send_doorbell(

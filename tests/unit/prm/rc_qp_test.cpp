@@ -77,6 +77,17 @@ TEST_P(RcQpTest, ItsRingIsInsideTheUmem) {
               FwStatus::bad_parameter);
 }
 
+/// As Linux lays QPs out: the send queue comes after the receive queue, if there is one.
+TEST_P(RcQpTest, WithoutAReceiveQueueItsRingIsFirst) {
+    constexpr Field kContext = PRM(create_qp_in, qpc);
+    constexpr uint64_t kShared = 1, kNone = 3; // MLX5_SRQ_RQ, MLX5_ZERO_LEN_RQ
+    for (const uint64_t rq : {kShared, kNone})
+        EXPECT_EQ(status(create()
+                             .set(inside(kContext, PRM(qpc, rq_type)), rq)
+                             .set(inside(kContext, PRM(qpc, log_rq_size)), 0)),
+                  FwStatus::ok);
+}
+
 INSTANTIATE_TEST_SUITE_P(Transports, RcQpTest, transports(), name_of);
 
 /// What a program learns about its QP through an event file.
