@@ -273,6 +273,39 @@ print(open("/sys/class/net/soft0/statistics/rx_packets").read())
 """
 
 
+# Linked as with a glibc before 2.33, which had no functions of the plain names.
+OLD_STAT = """
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#define OLD(name, version) int name(int, const char*, struct stat*); \\
+    __asm__(".symver " #name ", __" #name "@GLIBC_" version);
+#define OLD_AT(name, version) int name(int, int, const char*, struct stat*, int); \\
+    __asm__(".symver " #name ", __" #name "@GLIBC_" version);
+OLD(xstat, "2.2.5") OLD(xstat64, "2.2.5") OLD(lxstat, "2.2.5") OLD(lxstat64, "2.2.5")
+OLD_AT(fxstatat, "2.4") OLD_AT(fxstatat64, "2.4")
+#define TELL(call) result = call; \\
+    printf("%d:%d:%d ", result, S_ISCHR(status.st_mode), (int)minor(status.st_rdev));
+int main(void) {
+    const char* node = "/dev/infiniband/uverbs0";
+    struct stat status = {0};
+    int result;
+    TELL(xstat(1, node, &status)) TELL(xstat64(1, node, &status))
+    TELL(lxstat(1, node, &status)) TELL(lxstat64(1, node, &status))
+    TELL(fxstatat(1, AT_FDCWD, node, &status, 0)) TELL(fxstatat64(1, AT_FDCWD, node, &status, 0))
+    return 0;
+}
+"""
+
+
+def test_programs_built_for_an_older_system(start_softhca: StartSoftHca, tmp_path: Path) -> None:
+    source, program = tmp_path / "old.c", tmp_path / "old"
+    source.write_text(OLD_STAT)
+    subprocess.run(["cc", "-o", program, source], check=True)
+    assert run(start_softhca, str(program)).split() == ["0:1:192"] * 6
+
+
 def test_counters_move_with_traffic(start_softhca: StartSoftHca) -> None:
     """For every reader, under every name."""
     hca = holding(start_softhca, PortSpec())

@@ -271,7 +271,28 @@ SOFTHCA_EXPORT int fstat(int fd, struct stat* out) noexcept { return stat_fd(fd,
 SOFTHCA_EXPORT int fstat64(int fd, struct stat64* out) noexcept {
     return stat_fd(fd, reinterpret_cast<struct stat*>(out));
 }
-// The form of fstat(2) before glibc 2.33, and the one that clang's ThreadSanitizer uses.
+// The forms before glibc 2.33, of programs and libraries that were built for an older system, such
+// as conda's. ThreadSanitizer of clang uses that of fstat(2).
+SOFTHCA_EXPORT int __xstat(int, const char* path, struct stat* out) noexcept {
+    return stat_path(path, out);
+}
+SOFTHCA_EXPORT int __xstat64(int, const char* path, struct stat64* out) noexcept {
+    return stat_path(path, reinterpret_cast<struct stat*>(out));
+}
+SOFTHCA_EXPORT int __lxstat(int, const char* path, struct stat* out) noexcept {
+    return lstat_path(path, out);
+}
+SOFTHCA_EXPORT int __lxstat64(int, const char* path, struct stat64* out) noexcept {
+    return lstat_path(path, reinterpret_cast<struct stat*>(out));
+}
+SOFTHCA_EXPORT int __fxstatat(int, int folder, const char* path, struct stat* out,
+                              int flags) noexcept {
+    return stat_path_at(folder, path, out, flags);
+}
+SOFTHCA_EXPORT int __fxstatat64(int, int folder, const char* path, struct stat64* out,
+                                int flags) noexcept {
+    return stat_path_at(folder, path, reinterpret_cast<struct stat*>(out), flags);
+}
 SOFTHCA_EXPORT int __fxstat(int, int fd, struct stat* out) noexcept { return stat_fd(fd, out); }
 SOFTHCA_EXPORT int __fxstat64(int, int fd, struct stat64* out) noexcept {
     return stat_fd(fd, reinterpret_cast<struct stat*>(out));
