@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import base64
 import json
+import signal
 import socket
 import threading
 import time
+from contextlib import suppress
 from typing import Any, Callable, Mapping, Sequence
 
 from softhca_vm.errors import VmError
@@ -16,7 +18,8 @@ Output = Callable[[int, bytes], None]  # descriptor (1 or 2) and data
 
 class Command:
     """A command in the guest. Thread-safe; `output` and `on_end` are called in the channel's thread,
-    the latter once, also when the guest ends first."""
+    the latter once, also when the guest ends first. An OSError of `output` is a SIGPIPE of the
+    command's."""
 
     def __init__(self, channel: Channel, number: int, argv: Sequence[str], output: Output,
                  on_end: Callable[[], None]) -> None:
@@ -64,7 +67,11 @@ class Command:
     # Called by the channel.
 
     def on_output(self, descriptor: int, data: bytes) -> None:
-        self._output(descriptor, data)
+        try:
+            self._output(descriptor, data)
+        except OSError:  # nobody takes it: as with a pipe whose reader has gone
+            with suppress(VmError):  # the guest has gone as well
+                self.signal(signal.SIGPIPE, group=True)
 
     def on_start(self, pid: int) -> None:
         self._pid = pid

@@ -105,8 +105,15 @@ def pump_input(command: Command) -> None:
 
 def run_command(machine: Machine, argv: list[str]) -> int:
     def output(descriptor: int, data: bytes) -> None:
-        while data:
-            data = data[os.write(descriptor, data):]
+        try:
+            while data:
+                data = data[os.write(descriptor, data):]
+        except BrokenPipeError:
+            raise  # as `head` does it: nothing to complain about
+        except OSError as error:
+            print(f"softhca vm: cannot write the command's output ({error.strerror}); is there room "
+                  "left?", file=sys.stderr)
+            raise
 
     command = machine.channel.start(argv, output, cwd=os.getcwd(),
                                     env=machine.settings.environment)

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Input and output of a command of `softhca vm`, with a guest that only says what one would say."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import IO
+
+import pytest
+from rig.stack import Build
+
+pytestmark = pytest.mark.unsanitized
+
+# The command writes a word at its start, and ends with its input or by a signal.
+GUEST = """
+import base64, json, socket, sys, threading, types
+sys.path.insert(0, sys.argv[1])
+from softhca_vm.channel import Channel
+from softhca_vm.cli import run_command
+ours, guest = socket.socketpair()
+
+def say(**message):
+    guest.sendall(json.dumps({"id": 1, **message}).encode() + b"\\n")
+
+def serve():
+    for line in guest.makefile():
+        request = json.loads(line)
+        if request["op"] == "start":
+            say(event="output", fd=1, data=base64.b64encode(b"word").decode())
+        elif request["op"] == "signal":
+            say(event="exit", status=-request["number"], late=False)
+        elif "data" not in request:
+            say(event="exit", status=0, late=False)
+
+threading.Thread(target=serve, daemon=True).start()
+machine = types.SimpleNamespace(channel=Channel(ours), settings=types.SimpleNamespace(environment={}))
+sys.exit(run_command(machine, ["command"]))
+"""
+
+
+def start(build: Build, stdin: int, stdout: int | IO[bytes]) -> subprocess.Popen[str]:
+    return subprocess.Popen([sys.executable, "-c", GUEST, build.folder / "app/softhca/vm"],
+                            stdin=stdin, stdout=stdout, stderr=subprocess.PIPE, text=True)
+
+
+def end(process: subprocess.Popen[str]) -> tuple[int, str]:
+    """The exit status and what it said on stderr; stdin stays open meanwhile."""
+    try:
+        assert process.stderr
+        return process.wait(20), process.stderr.read()
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_a_reader_that_has_seen_enough_ends_the_command(build: Build) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    process = start(build, subprocess.PIPE, writer)
+    os.close(writer)
+    assert end(process) == (128 + signal.SIGPIPE, "")
+
+
+def test_output_that_cannot_be_written_ends_the_command(build: Build) -> None:
+    with open("/dev/full", "wb") as full:
+        status, said = end(start(build, subprocess.PIPE, full))
+    assert status == 128 + signal.SIGPIPE
+    assert said == ("softhca vm: cannot write the command's output (No space left on device); "
+                    "is there room left?\n")
