@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-from pathlib import Path
 from typing import IO
 
 import pytest
@@ -69,3 +68,11 @@ def test_output_that_cannot_be_written_ends_the_command(build: Build) -> None:
     assert status == 128 + signal.SIGPIPE
     assert said == ("softhca vm: cannot write the command's output (No space left on device); "
                     "is there room left?\n")
+
+
+def test_input_that_cannot_be_read_has_ended(build: Build) -> None:
+    writable = os.open("/dev/null", os.O_WRONLY)
+    process = start(build, writable, subprocess.PIPE)
+    os.close(writable)
+    assert end(process) == (0, "")
+    assert process.stdout and process.stdout.read() == "word"

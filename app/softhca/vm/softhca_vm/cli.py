@@ -11,6 +11,7 @@ import sys
 import tempfile
 import termios
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 from softhca_vm import kernel
@@ -95,12 +96,16 @@ def folder(text: str) -> Path:
 def pump_input(command: Command) -> None:
     """Our standard input to the command, in a thread of its own."""
 
-    try:
-        while data := os.read(0, 65536):
+    def read() -> bytes:
+        try:
+            return os.read(0, 65536)
+        except OSError:  # a terminal that has gone, say: there is nothing to come
+            return b""
+
+    with suppress(VmError):  # the guest is gone
+        while data := read():
             command.write(data)
         command.close_input()
-    except (OSError, VmError):
-        pass  # no input, or the guest is gone
 
 
 def run_command(machine: Machine, argv: list[str]) -> int:
