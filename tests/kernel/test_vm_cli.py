@@ -105,7 +105,8 @@ def test_a_command_with_all_that_belongs_to_it(build: Build, work: Path) -> None
 
 
 def test_a_command_that_is_not_there(build: Build) -> None:
-    done = vm(build, "--no-port", "--", "/no/such/program")
+    """With the usual cache, by its name in this folder."""
+    done = vm(build, "--no-port", "--cache", "guest", "--", "/no/such/program", cwd=build.folder)
     assert done.returncode == 127 and b"/no/such/program" in done.stderr
 
 

@@ -146,7 +146,7 @@ def run_shell(machine: Machine) -> int:
 
 
 def run(arguments: argparse.Namespace, work: Path) -> int:
-    cache = arguments.cache or kernel.default_cache()
+    cache = (arguments.cache or kernel.default_cache()).absolute()  # the guest mounts what is in it
     if kernel.cached(cache) is None:
         print("softhca vm: getting the distribution's kernel (once, 70 MB) ...", file=sys.stderr)
     ports = [] if arguments.no_port else arguments.port or ["wire=loop"]
