@@ -61,6 +61,12 @@ def test_a_folder_with_too_long_a_path(build: Build, tmp_path: Path) -> None:
     assert done.returncode == 125 and b"too long for the sockets there; --log" in done.stderr
 
 
+def test_a_fault_cannot_be_and_what_can(build: Build) -> None:
+    done = vm(build, "--port", "fault=reg_mr:ENOMEM:1", "--", "true")
+    assert done.returncode == 125
+    assert b"fault=reg_mr:ENOMEM:1" in done.stderr and b'"inject" on the control socket' in done.stderr
+
+
 def test_a_pair_cannot_be_and_what_can(build: Build) -> None:
     done = vm(build, *["--port", "wire=pair:a"] * 2, "--", "true")
     assert done.returncode == 125 and b"pair:a" in done.stderr and b"link:a" in done.stderr

@@ -41,6 +41,12 @@ Result<void> run(const Options& options) {
     const PortConfig& only = config.ports.front();
     if (only.netdev_tap)
         return fail(EINVAL, "netdev={}: the guest's kernel has its own netdev", only.netdev);
+    if (!only.faults.empty())
+        return fail(
+            EINVAL,
+            "fault={}: commands of verbs pass through the guest's kernel, so none fails here; "
+            "\"inject\" on the control socket makes the firmware's commands fail",
+            to_text(only.faults));
     if (const auto wire = wire::parse_wire_spec(only.wire))
         if (const auto* pair = std::get_if<wire::PairSpec>(&*wire))
             return fail(EINVAL,
