@@ -179,11 +179,17 @@ def test_random_requests(start_softhca: StartSoftHca) -> None:
 
 def test_bad_addresses_are_no_crash(start_softhca: StartSoftHca) -> None:
     script = textwrap.dedent("""
-        import ctypes, socket
+        import ctypes, socket, struct
         client = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 20)
         libc = ctypes.CDLL(None, use_errno=True)
         bad = ctypes.c_void_p(16)
+        bad_piece = (ctypes.c_uint64 * 7)(0, 0, 16, 1)  # a struct msghdr
+        client.send(struct.pack("IHHII", 16, 0, 5, 0, 0))  # is acknowledged
         for call in (lambda: libc.send(client.fileno(), bad, 64, 0),
+                     lambda: libc.sendmsg(client.fileno(), bad, 0),
+                     lambda: libc.sendmsg(client.fileno(), bad_piece, 0),
+                     lambda: libc.recvmsg(client.fileno(), bad, 0),
+                     lambda: libc.recvfrom(client.fileno(), None, 0, 0, bad, bad),
                      lambda: libc.bind(client.fileno(), bad, 12),
                      lambda: libc.getsockname(client.fileno(), bad, bad),
                      lambda: libc.setsockopt(client.fileno(), 270, 11, bad, 4)):
@@ -200,7 +206,7 @@ def test_bad_addresses_are_no_crash(start_softhca: StartSoftHca) -> None:
             print(error.errno)
     """)
     assert run(start_softhca, sys.executable, "-c", script).split() == [
-        *["14"] * 4, *["refused"] * 2, "61"]
+        *["14"] * 8, *["refused"] * 2, "61"]
 
 
 def test_stock_net_mlx5_starts_without_a_warning(start_stack: StartStack) -> None:

@@ -11,6 +11,7 @@
 #include "app/softhca/uverbs/original.hpp"
 #include "app/softhca/uverbs/paths.hpp"
 #include "app/softhca/uverbs/runtime.hpp"
+#include "app/softhca/uverbs/user_memory.hpp"
 
 #include <linux/netlink.h>
 #include <sys/socket.h>
@@ -113,7 +114,8 @@ SOFTHCA_EXPORT ssize_t sendto(int fd, const void* data, size_t length, int flags
 }
 SOFTHCA_EXPORT ssize_t sendmsg(int fd, const msghdr* message, int flags) {
     if (const auto netlink = fd_table::find_as<NetlinkSocket>(fd))
-        return ask(*netlink, fd, *message);
+        return is_mapped(message, sizeof *message) ? ask(*netlink, fd, *message)
+                                                   : fail_with(EFAULT);
     return original::sendmsg(fd, message, flags);
 }
 
@@ -129,20 +131,22 @@ SOFTHCA_EXPORT ssize_t recvfrom(int fd, void* data, size_t length, int flags, so
     if (!netlink) return original::recvfrom(fd, data, length, flags, from, from_length);
     const ssize_t got = original::recvfrom(fd, data, length, flags, nullptr, nullptr);
     if (got < 0) return got;
-    NetlinkSocket::name_kernel(from, from_length);
+    const Errno error = NetlinkSocket::name_kernel(from, from_length);
     netlink->go_on(fd);
-    return got;
+    return error ? fail_with(error) : got;
 }
 SOFTHCA_EXPORT ssize_t recvmsg(int fd, msghdr* message, int flags) {
     const auto netlink = fd_table::find_as<NetlinkSocket>(fd);
-    if (!netlink) return original::recvmsg(fd, message, flags);
+    if (!netlink || !is_mapped(message, sizeof *message, true))
+        return original::recvmsg(fd, message, flags);
     const socklen_t room = message->msg_namelen;
     const ssize_t got = original::recvmsg(fd, message, flags);
     if (got < 0) return got;
     message->msg_namelen = room;
-    NetlinkSocket::name_kernel(static_cast<sockaddr*>(message->msg_name), &message->msg_namelen);
+    const Errno error = NetlinkSocket::name_kernel(static_cast<sockaddr*>(message->msg_name),
+                                                   &message->msg_namelen);
     netlink->go_on(fd);
-    return got;
+    return error ? fail_with(error) : got;
 }
 
 } // extern "C"

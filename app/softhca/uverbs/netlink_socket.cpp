@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <climits>
 #include <cstring>
 #include <linux/netlink.h>
 #include <sys/syscall.h>
@@ -19,9 +20,13 @@ namespace {
 constexpr size_t kMaxRequest = 212992 - 32; // net.core.wmem_default, less what a kernel keeps
 
 /// Returns an address as getsockname(2) does: truncated to the available room.
-void give_name(const sockaddr_nl& name, sockaddr* out, socklen_t* length) {
-    std::memcpy(out, &name, std::min<size_t>(*length, sizeof name));
+Errno give_name(const sockaddr_nl& name, sockaddr* out, socklen_t* length) {
+    if (!is_mapped(length, sizeof *length, true)) return EFAULT;
+    const size_t room = std::min<size_t>(*length, sizeof name);
+    if (!is_mapped(out, room, true)) return EFAULT;
+    std::memcpy(out, &name, room);
     *length = sizeof name;
+    return 0;
 }
 
 /// The number of a socket that requests none: the process's, if that is free, else a negative one.
@@ -43,6 +48,8 @@ Errno check_destination(const msghdr& message) {
 }
 
 Errno gather(const msghdr& message, std::string& out) {
+    if (message.msg_iovlen > IOV_MAX) return EMSGSIZE;
+    if (!is_mapped(message.msg_iov, message.msg_iovlen * sizeof(iovec))) return EFAULT;
     for (size_t i = 0; i < message.msg_iovlen; i++) {
         const iovec& part = message.msg_iov[i];
         if (part.iov_len > kMaxRequest - out.size()) return EMSGSIZE;
@@ -90,14 +97,11 @@ Errno NetlinkSocket::bind(const sockaddr* address, socklen_t length) {
 }
 
 Errno NetlinkSocket::name(sockaddr* out, socklen_t* length) {
-    if (!is_mapped(length, sizeof *length, true)) return EFAULT;
-    if (!is_mapped(out, std::min<size_t>(*length, sizeof(sockaddr_nl)), true)) return EFAULT;
     const std::lock_guard lock(mutex_);
     sockaddr_nl mine{};
     mine.nl_family = AF_NETLINK;
     mine.nl_pid = client_.port;
-    give_name(mine, out, length);
-    return 0;
+    return give_name(mine, out, length);
 }
 
 Errno NetlinkSocket::set_option(int option, const void* value, socklen_t length) {
@@ -152,11 +156,10 @@ void NetlinkSocket::post(int fd) {
     }
 }
 
-void NetlinkSocket::name_kernel(sockaddr* out, socklen_t* length) {
-    if (!out || !length) return;
+Errno NetlinkSocket::name_kernel(sockaddr* out, socklen_t* length) {
     sockaddr_nl kernel{};
     kernel.nl_family = AF_NETLINK;
-    give_name(kernel, out, length);
+    return out ? give_name(kernel, out, length) : 0;
 }
 
 } // namespace softhca::uverbs

@@ -29,7 +29,7 @@ class NetlinkSocket final : public OpenFile {
     /// To be called after a read: there may be more answers to deliver.
     void go_on(int fd);
     /// The source address of all messages. `out` may be null.
-    static void name_kernel(sockaddr* out, socklen_t* length);
+    [[nodiscard]] static Errno name_kernel(sockaddr* out, socklen_t* length);
 
   private:
     void bind_automatically();
