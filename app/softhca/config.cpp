@@ -369,6 +369,9 @@ Result<Config> config_from_json(const std::string& text) {
     Config config;
     for (const auto& [key, value] : root.items())
         if (auto set = set_general(config, key, value); !set) return tl::unexpected(set.error());
+    // As on the command line: a thread for each.
+    if (!root.contains("threads") && !config.cpus.empty())
+        config.threads = unsigned(config.cpus.size());
     return config;
 }
 

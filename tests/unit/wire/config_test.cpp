@@ -172,6 +172,12 @@ TEST(Config, FileOfAUser) {
     EXPECT_EQ(config->ports[1].speed_mbps, 25000u);
 }
 
+TEST(Config, EachCpuOfAFileHasAThreadUnlessItSaysHowMany) {
+    EXPECT_EQ(config_from_json(R"({"cpus": [0, 1]})")->threads, 2u);
+    EXPECT_EQ(config_from_json(R"({"cpus": [0, 1], "threads": 1})")->threads, 1u);
+    EXPECT_EQ(config_from_json("{}")->threads, 1u);
+}
+
 TEST(Config, BadJsonIsNamed) {
     EXPECT_NE(json_error("{").find("not valid JSON"), std::string::npos);
     EXPECT_NE(json_error("[]").find("JSON object"), std::string::npos);
