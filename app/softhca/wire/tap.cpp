@@ -2,6 +2,7 @@
 #include "app/softhca/wire/tap.hpp"
 
 #include "app/softhca/wire/frame.hpp"
+#include "app/softhca/wire/own_fd.hpp"
 #include "app/softhca/wire/super_frame.hpp"
 
 #include <algorithm>
@@ -198,7 +199,7 @@ class TapWire final : public Wire {
     }
 
     Fd tap_;
-    Fd lock_;     // held as long as we use the TAP
+    OwnFd lock_;  // held as long as we use the TAP
     bool merges_; ///< packets to the kernel
     bool gone_ = false;
     FrameBatch batch_;

@@ -264,6 +264,20 @@ TEST(TapWire, InheritedTapIsUsedByOneAtATime) {
     });
 }
 
+TEST(TapWire, AForkedChildDoesNotHoldTheTapOfItsDeadParent) {
+    in_namespace([] {
+        char folder[] = "/tmp/rawqp-unit-XXXXXX";
+        CHECK(mkdtemp(folder));
+        const auto tap = create_tap({.name = "t0", .mtu = 1500, .mac = {}, .up = true});
+        CHECK(tap);
+        CHECK(leaves_an_orphan([&] { return attach_tap(tap->fd.get(), "t0", folder); }));
+        const bool is_free = bool(attach_tap(tap->fd.get(), "t0", folder));
+        std::filesystem::remove_all(folder);
+        CHECK(is_free);
+        return 0;
+    });
+}
+
 TEST(TapWire, ErrorsTellWhatToDo) {
     in_namespace([] {
         const auto wire = open("tap:t0");
