@@ -151,6 +151,37 @@ def test_link_goes_down_and_up(launcher: Launcher) -> None:
     assert "mlx5_0  link_up yes" in launcher.run("stat").stdout
 
 
+# Opens mlx5_0, and says after each step whether its port is up: 4, or not: 1.
+TOGGLE = """
+import ctypes, fcntl, os, socket, struct, subprocess, sys
+verbs = ctypes.CDLL("libibverbs.so.1")
+verbs.ibv_get_device_list.restype = ctypes.POINTER(ctypes.c_void_p)
+verbs.ibv_open_device.restype = ctypes.c_void_p
+assert verbs.ibv_open_device(ctypes.c_void_p(verbs.ibv_get_device_list(None)[0]))
+(netdev,) = os.listdir("/sys/class/infiniband/mlx5_0/device/net")
+SIOCSIFFLAGS, IFF_UP = 0x8914, 1
+states = ""
+for step in sys.argv[2:]:
+    what, state = step.split()
+    if what == "cable":
+        subprocess.run([sys.argv[1], "link", "mlx5_0", state], check=True)
+    else:
+        with socket.socket() as any_socket:
+            flags = IFF_UP if state == "up" else 0
+            fcntl.ioctl(any_socket, SIOCSIFFLAGS, struct.pack("16sH14x", netdev.encode(), flags))
+    with open("/sys/class/infiniband/mlx5_0/ports/1/state") as file:
+        states += file.read()[0]
+print(states)
+"""
+
+
+def test_a_program_does_not_bring_a_pulled_cable_back(launcher: Launcher) -> None:
+    steps = {"cable down": "1", "netdev down": "1", "netdev up": "1", "cable up": "4"}
+    other_way = {"netdev down": "1", "cable down": "1", "cable up": "1", "netdev up": "4"}
+    done = launcher.run("--", sys.executable, "-c", TOGGLE, launcher.softhca, *steps, *other_way)
+    assert done.stdout == "".join([*steps.values(), *other_way.values()]) + "\n", done.stderr
+
+
 def test_link_needs_to_know_which(launcher: Launcher) -> None:
     assert "no running program" in launcher.run("link", "mlx5_0", "up").stderr
     watches = [launcher.start_watch(), launcher.start_watch()]

@@ -61,7 +61,7 @@ json answer_link(core::Engine& engine, const json& request) {
         return error_answer("link needs \"device\": a name, and \"up\": true or false");
     const auto found = find_device(engine, device->get<std::string>());
     if (!found) return no_device(device->get<std::string>());
-    engine.device(*found).set_link(up->get<bool>());
+    engine.device(*found).set_cable(up->get<bool>());
     return {{"ok", true}};
 }
 

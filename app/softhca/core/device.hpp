@@ -279,8 +279,10 @@ class Device {
     void set_other_addresses(std::vector<std::array<uint8_t, 6>> addresses);
     /// Makes the device keep its clock (that of CQE timestamps) at `where`, which outlives it.
     void show_clock(net::be64* where);
-    /// Administrative link state; the port is up when this and the wire are.
+    /// Administrative link state; the port is up when this and the wire are, and nobody has pulled
+    /// the cable.
     void set_link(bool up);
+    void set_cable(bool plugged_in);
     [[nodiscard]] bool link_up() const;
     /// Port and device events go to every registered listener.
     void add_listener(Listener* listener);

@@ -176,6 +176,11 @@ void Device::set_link(bool up) {
     state_->port.set_link(up);
 }
 
+void Device::set_cable(bool plugged_in) {
+    const ControlLock lock(*state_);
+    state_->port.set_cable(plugged_in);
+}
+
 bool Device::link_up() const {
     const ControlLock lock(*state_);
     return state_->port.link_up();

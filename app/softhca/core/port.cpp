@@ -115,7 +115,7 @@ void Port::flush() {
 }
 
 void Port::poll_link() {
-    const bool up = admin_up_ && (carrier_always_ || wire_->carrier());
+    const bool up = is_switched_on() && (carrier_always_ || wire_->carrier());
     if (up == up_) return;
     up_ = up;
     counters.link_downs += up ? 0 : 1;
@@ -127,10 +127,12 @@ void Port::tell_listeners(AsyncEvent event) {
         listener->on_async(event, 0, 0);
 }
 
-void Port::set_link(bool up) {
-    if (up == admin_up_) return;
-    admin_up_ = up;
-    wire_->set_carrier(up);
+void Port::switch_link(bool admin_up, bool cable) {
+    const bool before = is_switched_on();
+    admin_up_ = admin_up;
+    cable_ = cable;
+    if (is_switched_on() == before) return;
+    wire_->set_carrier(!before);
     poll_link();
 }
 

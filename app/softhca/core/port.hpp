@@ -51,7 +51,8 @@ class Port {
     /// Hands a frame to the kernel netdev; a refusal is counted.
     void to_kernel(std::span<const iovec> pieces, uint32_t bytes);
 
-    void set_link(bool up);
+    void set_link(bool up) { switch_link(up, cable_); }
+    void set_cable(bool plugged_in) { switch_link(admin_up_, plugged_in); }
     [[nodiscard]] bool link_up() const { return up_; }
     void set_mtu(uint16_t mtu) { mtu_ = mtu; }
     [[nodiscard]] uint16_t mtu() const { return mtu_; }
@@ -137,6 +138,8 @@ class Port {
         size_t sent = 0;
     };
     [[nodiscard]] bool takes_whole(std::span<const iovec> frames) const;
+    [[nodiscard]] bool is_switched_on() const { return admin_up_ && cable_; }
+    void switch_link(bool admin_up, bool cable);
 
     SizeCounts rx_sizes_;
     PriorityCounts rx_tagged_{}, tx_tagged_{};
@@ -145,6 +148,7 @@ class Port {
     std::unique_ptr<wire::Wire> wire_;
     std::unique_ptr<wire::Wire> kernel_;
     bool admin_up_ = true;
+    bool cable_ = true; ///< false: pulled on request, whatever the wire has at its other end
     bool carrier_always_;
     bool up_;
     bool sent_ = false; ///< since the last flush()

@@ -263,6 +263,22 @@ TEST_F(Pipeline, LinkDownDropsAndTellsListeners) {
     EXPECT_EQ(listener.events.size(), 4u);
 }
 
+TEST_F(Pipeline, APulledCableIsNotTheAdministrators) {
+    device->set_cable(false);
+    EXPECT_FALSE(device->link_up());
+    EXPECT_FALSE(wire->port_up);
+    device->set_link(false);
+    device->set_link(true);
+    EXPECT_FALSE(device->link_up()) << "the cable is still out";
+    EXPECT_FALSE(wire->port_up);
+    device->set_link(false);
+    device->set_cable(true);
+    EXPECT_FALSE(device->link_up()) << "the port is still to be down";
+    device->set_link(true);
+    EXPECT_TRUE(device->link_up());
+    EXPECT_TRUE(wire->port_up);
+}
+
 DeviceConfig without_peer() {
     DeviceConfig config;
     config.carrier_always = true;
