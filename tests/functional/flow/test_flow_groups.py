@@ -14,6 +14,7 @@ from rig.stack import Stack
 from rig.wire import padded
 from scapy.layers.inet import UDP
 from scapy.layers.l2 import Dot1AD, Dot1Q
+from scapy.layers.vxlan import VXLAN
 from scapy.packet import Packet, Raw
 
 from functional.conftest import OpenStack
@@ -260,6 +261,15 @@ def test_tags_come_off_and_go_on(forwarders: Stack, direction: str, group: int) 
     testpmd.flush_flows(port)
 
 
+def test_the_tag_inside_a_tunnel_comes_off(forwarders: Stack) -> None:
+    testpmd, wires = forwarders.testpmd, forwarders.wires
+    testpmd.create_flow(0, "ingress pattern eth / ipv4 / udp / vxlan / eth / vlan / end"
+                           " actions vxlan_decap / of_pop_vlan / queue index 0 / end")
+    wires[0].send(ether() / ipv4() / UDP(sport=7, dport=4789) / VXLAN(vni=5, flags=8) / tagged(5))
+    assert wires[1].receive() == padded(PLAIN)
+    testpmd.flush_flows(0)
+
+
 @pytest.mark.parametrize("rule, why", [
     ("group 1 ingress pattern eth / end actions of_pop_vlan / queue index 0 / end",
      "the pattern has no item vlan"),
@@ -271,6 +281,12 @@ def test_tags_come_off_and_go_on(forwarders: Stack, direction: str, group: int) 
      "EtherType 0x9100 is no VLAN tag's"),
     (f"group 1 ingress pattern eth / end actions {PUSH} / {PUSH} / queue index 0 / end",
      "only one tag can go on"),
+    # In this order the tag would go on inside the tunnel.
+    (f"group 1 egress pattern eth / end actions vxlan_encap / {PUSH} / end", "put it before vxlan_encap"),
+    # No tag would be left to copy from.
+    ("group 1 ingress pattern eth / vlan / end actions modify_field op set dst_type tag"
+     " src_type vlan_id width 12 / of_pop_vlan / queue index 0 / end",
+     "the device takes a tag off before it changes or copies an id"),
 ])
 def test_tags_that_cannot_change(stack: Stack, rule: str, why: str) -> None:
     assert why in stack.testpmd.refused_flow(0, rule)

@@ -74,9 +74,9 @@ FlowResult<Rewrite> read_set(const HeadersNow& headers, const SetAction& kind,
     return rewrite_of(*target, {static_cast<const uint8_t*>(action.conf), kind.bytes}, kind.change);
 }
 
-bool has_layer(const Pattern& pattern, Protocol protocol) {
-    return std::ranges::any_of(pattern.layers(), [&](const Layer& layer) {
-        return layer.depth == 0 && layer.protocol == protocol;
+bool has_layer(const HeadersNow& headers, Protocol protocol) {
+    return std::ranges::any_of(headers.pattern.layers(), [&](const Layer& layer) {
+        return layer.depth == headers.depth && layer.protocol == protocol;
     });
 }
 
@@ -184,6 +184,11 @@ bool concerns_headers(const Rewrite& rewrite) {
     return !is_metadata(rewrite.protocol) || (rewrite.from && !is_metadata(rewrite.from->protocol));
 }
 
+/// Whether this change depends on which tag a packet has at that point.
+bool concerns_tag(const Rewrite& rewrite) {
+    return rewrite.protocol == vlan || (rewrite.from && rewrite.from->protocol == vlan);
+}
+
 /// The tunnel that an action removes by name; raw_decap names none.
 std::optional<Protocol> tunnel_named_by(const rte_flow_action& decap) {
     switch (decap.type) {
@@ -214,14 +219,30 @@ HeadersNow EditReader::headers() const {
     return {pattern_, static_cast<uint8_t>(stripped ? 1 : 0)};
 }
 
+/// A header for received packets implies removing a tunnel, which comes before all changes.
+FlowResult<void> EditReader::check_before_encap(const rte_flow_action& action) const {
+    if (!egress_ || encap_ == nullptr) return {};
+    return refuse(
+        ENOTSUP, kAction, &action,
+        "action {}: the device changes and copies fields before it puts a header on, and tags "
+        "likewise: put it before {}, or its value into that header",
+        action_name(action.type), action_name(encap_->type));
+}
+
 FlowResult<void> EditReader::take(const rte_flow_action& action, FlowResult<Rewrite> rewrite) {
     if (!rewrite) return tl::unexpected(rewrite.error());
-    // A header for received packets implies removing a tunnel, which comes before the changes.
-    if (egress_ && encap_ != nullptr && concerns_headers(*rewrite))
+    if (concerns_headers(*rewrite))
+        if (auto ok = check_before_encap(action); !ok) return ok;
+    if (concerns_tag(*rewrite) && edits_.push_vlan)
         return refuse(ENOTSUP, kAction, &action,
-                      "action {}: the device changes and copies fields before it puts a header on: "
-                      "put it before {}, or its value into that header",
-                      action_name(action.type), action_name(encap_->type));
+                      "action {}: the device changes and copies the id of a tag before it pushes "
+                      "another one: use of_set_vlan_vid for that one, or do this before",
+                      action_name(action.type));
+    if (concerns_tag(*rewrite) && edits_.pop_vlan && !has_layer(headers(), second_vlan))
+        return refuse(EINVAL, kAction, &action, "action {}: the tag is off by then{}",
+                      action_name(action.type),
+                      action.type == RTE_FLOW_ACTION_TYPE_OF_SET_VLAN_VID ? ": push one before"
+                                                                          : "");
     edits_.rewrites.push_back(*rewrite);
     return {};
 }
@@ -259,15 +280,15 @@ FlowResult<void> EditReader::decap(const rte_flow_action& action, bool of_l2) {
         return refuse(EINVAL, kAction, &action,
                       "action {}: the pattern has no tunnel that could come off: add its item",
                       action_name(action.type));
-    if (const auto named = tunnel_named_by(action); named && !has_layer(pattern_, *named))
+    if (const auto named = tunnel_named_by(action); named && !has_layer(headers(), *named))
         return refuse(EINVAL, kAction, &action,
                       "action {}: the tunnel of the pattern is another one: use raw_decap",
                       action_name(action.type));
-    if (!of_l2 && std::ranges::any_of(edits_.rewrites, concerns_headers))
+    if (!of_l2 && (std::ranges::any_of(edits_.rewrites, concerns_headers) || edits_.changes_tags()))
         return refuse(
             ENOTSUP, kAction, &action,
-            "action {}: the device takes a tunnel off before it changes or copies fields: "
-            "put it before the actions that do so",
+            "action {}: the device takes a tunnel off before it changes or copies fields, and "
+            "before tags go on and off: put it before the actions that do so",
             action_name(action.type));
     decap_ = &action;
     decap_l2_ = of_l2;
@@ -289,10 +310,17 @@ FlowResult<void> EditReader::pop_vlan(const rte_flow_action& action) {
     if (edits_.pop_vlan || edits_.push_vlan)
         return refuse(ENOTSUP, kAction, &action,
                       "action of_pop_vlan: one tag can come off, and then one go on");
-    if (!has_layer(pattern_, vlan))
-        return refuse(EINVAL, kAction, &action,
-                      "action of_pop_vlan: the pattern has no item vlan: add it, for only packets "
-                      "with a tag can lose one");
+    if (auto ok = check_before_encap(action); !ok) return ok;
+    if (!has_layer(headers(), vlan))
+        return refuse(
+            EINVAL, kAction, &action,
+            "action of_pop_vlan: the pattern has no item vlan{}: add it, for only packets "
+            "with a tag can lose one",
+            headers().depth == 0 ? "" : " inside the tunnel");
+    if (std::ranges::any_of(edits_.rewrites, concerns_tag))
+        return refuse(ENOTSUP, kAction, &action,
+                      "action of_pop_vlan: the device takes a tag off before it changes or copies "
+                      "an id: do that in a rule that jumps to the one with this action");
     edits_.pop_vlan = true;
     return {};
 }
@@ -300,6 +328,7 @@ FlowResult<void> EditReader::pop_vlan(const rte_flow_action& action) {
 FlowResult<void> EditReader::push_vlan(const rte_flow_action& action) {
     if (edits_.push_vlan)
         return refuse(ENOTSUP, kAction, &action, "action of_push_vlan: only one tag can go on");
+    if (auto ok = check_before_encap(action); !ok) return ok;
     auto tag = pushed_tag(action);
     if (!tag) return tl::unexpected(tag.error());
     edits_.push_vlan = *tag;
@@ -313,13 +342,11 @@ FlowResult<void> EditReader::set_vlan(const rte_flow_action& action) {
         return refuse(ENOTSUP, kAction, &action,
                       "action of_set_vlan_pcp: the device changes no priority of a tag that the "
                       "packet has: take it off and push another one before");
-    if (!edits_.push_vlan && edits_.pop_vlan && !has_layer(pattern_, second_vlan))
-        return refuse(EINVAL, kAction, &action,
-                      "action of_set_vlan_vid: the tag is off by then: push one before");
     if (!edits_.push_vlan)
         return take(action, read_set(headers(),
                                      *std::ranges::find(kSetActions, action.type, &SetAction::type),
                                      action));
+    if (auto ok = check_before_encap(action); !ok) return ok;
     if (action.conf == nullptr) return lacks_configuration(action);
     // Both are numbers in network byte order.
     const auto* const conf = static_cast<const uint8_t*>(action.conf);

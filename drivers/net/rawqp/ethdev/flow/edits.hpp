@@ -28,6 +28,8 @@ class EditReader {
 
   private:
     [[nodiscard]] HeadersNow headers() const;
+    /// Refuses what would have to be done to the packet with the header that has gone on.
+    [[nodiscard]] FlowResult<void> check_before_encap(const rte_flow_action& action) const;
     FlowResult<void> take(const rte_flow_action& action, FlowResult<Rewrite> rewrite);
     FlowResult<void> modify(const rte_flow_action& action);
     FlowResult<void> set_metadata(const rte_flow_action& action);

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The device has an order of its own: a tunnel comes off, then a tag, fields change, a tag goes on,
+// then a header. Rules whose actions need another order are refused.
+#include "tests/unit/flow/flow_table.hpp"
+
+namespace rawqp::test {
+namespace {
+
+using testing::HasSubstr;
+
+class EditOrderTest : public FlowTableTest {
+  protected:
+    EditOrderTest() : FlowTableTest(FlowEngine::mlx5) { start(); }
+
+    static constexpr auto kPop = RTE_FLOW_ACTION_TYPE_OF_POP_VLAN,
+                          kDecap = RTE_FLOW_ACTION_TYPE_VXLAN_DECAP;
+
+    static Rule tagged(int tags = 1) {
+        Rule rule;
+        for (; tags > 0; --tags)
+            rule.item(RTE_FLOW_ITEM_TYPE_VLAN);
+        return rule.item(RTE_FLOW_ITEM_TYPE_IPV4);
+    }
+    static Rule tunnel(bool outer_tag, bool inner_tag) {
+        Rule rule = tagged(outer_tag ? 1 : 0);
+        rule.item(RTE_FLOW_ITEM_TYPE_UDP).item(RTE_FLOW_ITEM_TYPE_VXLAN);
+        rule.item(RTE_FLOW_ITEM_TYPE_ETH);
+        return inner_tag ? rule.item(RTE_FLOW_ITEM_TYPE_VLAN) : rule;
+    }
+    static Rule sent(Rule rule) {
+        rule.attr.ingress = 0;
+        rule.attr.egress = 1;
+        return rule;
+    }
+    static Rule& push(Rule& rule) {
+        const rte_flow_action_of_push_vlan type{RTE_BE16(RTE_ETHER_TYPE_VLAN)};
+        return rule.action(RTE_FLOW_ACTION_TYPE_OF_PUSH_VLAN, &type);
+    }
+    static Rule& set_id(Rule& rule) {
+        const rte_flow_action_of_set_vlan_vid id{RTE_BE16(5)};
+        return rule.action(RTE_FLOW_ACTION_TYPE_OF_SET_VLAN_VID, &id);
+    }
+    /// Sets tag 0 to the id of the packet's VLAN, or the id to the tag.
+    static Rule& copy(Rule& rule, bool to_tag) {
+        rte_flow_action_modify_field conf{};
+        conf.dst.field = to_tag ? RTE_FLOW_FIELD_TAG : RTE_FLOW_FIELD_VLAN_ID;
+        conf.src.field = to_tag ? RTE_FLOW_FIELD_VLAN_ID : RTE_FLOW_FIELD_TAG;
+        conf.width = kVlanIdBits;
+        return rule.action(RTE_FLOW_ACTION_TYPE_MODIFY_FIELD, &conf);
+    }
+    Rule& encap(Rule& rule) {
+        const rte_flow_action_raw_encap conf{header.data(), nullptr, header.size()};
+        return rule.action(RTE_FLOW_ACTION_TYPE_RAW_ENCAP, &conf);
+    }
+    void accepts(const Rule& rule) {
+        EXPECT_EQ(validate(rule), 0) << error.message;
+        rte_flow* const made = create(rule);
+        EXPECT_NE(made, nullptr) << error.message;
+        EXPECT_EQ(table.destroy(made, &error), 0);
+    }
+
+    std::vector<uint8_t> header = std::vector<uint8_t>(50, 3);
+};
+
+TEST_F(EditOrderTest, TagsGoOnAndOffBeforeAHeaderGoesOn) {
+    constexpr auto* kFirst = "put it before raw_encap";
+    Rule before = sent(tagged()), after = before, popped = before, named = before;
+    accepts(encap(set_id(push(before))));
+    EXPECT_THAT(refused(push(encap(after))), HasSubstr(kFirst));
+    EXPECT_THAT(refused(encap(popped).action(kPop)), HasSubstr(kFirst));
+    EXPECT_THAT(refused(set_id(encap(push(named)))), HasSubstr(kFirst));
+}
+
+TEST_F(EditOrderTest, TagsGoOnAndOffAfterATunnelHasComeOff) {
+    constexpr auto* kFirst = "before tags go on and off: put it before";
+    Rule before = tunnel(true, true);
+    EXPECT_THAT(refused(before.action(kPop).action(kDecap).queue(1)), HasSubstr(kFirst));
+    Rule pushed = tunnel(false, true);
+    EXPECT_THAT(refused(push(pushed).action(kDecap).queue(1)), HasSubstr(kFirst));
+    accepts(tunnel(false, true).action(kDecap).action(kPop).queue(1));
+    Rule after = tunnel(false, false);
+    accepts(push(after.action(kDecap)).queue(1));
+}
+
+TEST_F(EditOrderTest, ATagThatComesOffIsThatOfWhatIsLeft) {
+    EXPECT_THAT(refused(tunnel(true, false).action(kDecap).action(kPop).queue(1)),
+                HasSubstr("no item vlan inside the tunnel"));
+    EXPECT_THAT(refused(tunnel(false, true).action(kPop).queue(1)), HasSubstr("no item vlan: add"));
+}
+
+TEST_F(EditOrderTest, AnIdIsChangedAndCopiedAfterATagHasComeOff) {
+    constexpr auto* kLater = "action of_pop_vlan: the device takes a tag off before it changes";
+    for (const bool to_tag : {false, true}) {
+        Rule copied = tagged(), gone = tagged().action(kPop), second = tagged(2).action(kPop);
+        EXPECT_THAT(refused(copy(copied, to_tag).action(kPop).queue(1)), HasSubstr(kLater));
+        EXPECT_THAT(refused(copy(gone, to_tag).queue(1)), HasSubstr("the tag is off by then"));
+        accepts(copy(second, to_tag).queue(1));
+    }
+    Rule set = tagged(2);
+    EXPECT_THAT(refused(set_id(set).action(kPop).queue(1)), HasSubstr(kLater));
+}
+
+TEST_F(EditOrderTest, AnIdIsChangedAndCopiedBeforeATagGoesOn) {
+    for (const bool to_tag : {false, true}) {
+        Rule before = tagged(), after = tagged();
+        accepts(push(copy(before, to_tag)).queue(1));
+        EXPECT_THAT(refused(copy(push(after), to_tag).queue(1)),
+                    HasSubstr("before it pushes another one"));
+    }
+}
+
+} // namespace
+} // namespace rawqp::test
