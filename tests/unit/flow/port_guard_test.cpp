@@ -96,6 +96,17 @@ bool is_free(uint16_t port) {
 
 class PortGuardTest : public FlowTableTest {};
 
+TEST_F(PortGuardTest, NumberZeroIsNoPortToReserve) {
+    auto spec = to_port<rte_flow_item_udp>(0), mask = to_port<rte_flow_item_udp>(0xffff);
+    const Rule rule =
+        Rule().item(RTE_FLOW_ITEM_TYPE_IPV4).item(RTE_FLOW_ITEM_TYPE_UDP, &spec, &mask);
+    const auto patterns = translate_pattern(rule.pattern(), false).value();
+    const auto taken =
+        PortGuard::make().value()->reserve({patterns.begin(), patterns.size()}, rule.pattern());
+    ASSERT_TRUE(taken) << taken.error().what;
+    EXPECT_FALSE(*taken);
+}
+
 TEST_F(PortGuardTest, ARuleThatGetsOtherActionsKeepsItsPort) {
     constexpr uint16_t kPort = 7777;
     constexpr int kNoNamespace = 77;

@@ -102,7 +102,9 @@ bool matches(const netdev::IpAddress& address, const TakenPorts& wanted) {
     return true;
 }
 
+/// Number 0 is no socket's: to bind it is to get any free port.
 Result<void> take_number(Taker& taker, const TakenPorts& wanted, uint16_t number) {
+    if (number == 0) return {};
     netdev::LocalPort port{wanted.tcp, {}, number};
     port.address.v6 = wanted.address.v6;
     if (wanted.address_mask.any()) return taker.take_any(port);
