@@ -108,6 +108,17 @@ TEST(Patterns, LookIntoOneTunnelOnly) {
     EXPECT_EQ(pattern.push(Protocol::eth), Pattern::Follows::too_deep);
 }
 
+TEST(Patterns, HaveRoomForTwoTagsAndATunnelTwice) {
+    using enum Protocol;
+    Pattern pattern = of({vlan, second_vlan, ipv4, gre, gre_key});
+    for (const Protocol inner : {eth, vlan, second_vlan, ipv4, gre, gre_key})
+        EXPECT_EQ(pattern.push(inner), Pattern::Follows::yes) << traits_of(inner).name;
+    for (const Protocol kind : {meta, tag, mark, color, sent_meta})
+        pattern.metadata(kind).set(0, 8, 1);
+    EXPECT_EQ(pattern.layers().size(), Pattern::kMostLayers);
+    EXPECT_EQ(pattern.push(ipv4), Pattern::Follows::too_deep);
+}
+
 TEST(Levels, FiltersHaveTheirOwn) {
     const SteeringLevels levels{16};
     ASSERT_EQ(levels.flow_levels(), 10);

@@ -54,7 +54,9 @@ struct Layer {
 /// kCustomerTag or kServiceTag, as devices find the EtherType after all tags.
 class Pattern {
   public:
-    static constexpr size_t kMostLayers = 14;
+    /// Twelve headers (Ethernet, two tags, IP, GRE and its key, once more in a tunnel) and all
+    /// kinds of metadata.
+    static constexpr size_t kMostLayers = 17;
 
     enum class Follows : uint8_t { yes, never, contradicts, too_deep };
 
