@@ -278,6 +278,27 @@ TEST(Items, OfTwoTagsTheOuterOneMayBeOfEitherKind) {
         HasSubstr("third tag"));
 }
 
+/// Metadata may stand anywhere: which tag an item means is told by the next header's.
+TEST(Items, TagsAreCountedWithoutTheMetadataBetweenThem) {
+    auto eth = zeroed<rte_flow_item_eth>(), mask = eth;
+    eth.has_vlan = mask.has_vlan = 1;
+    const rte_flow_item_meta meta{7};
+    Rule rule = Rule()
+                    .item(RTE_FLOW_ITEM_TYPE_ETH, &eth, &mask)
+                    .item(RTE_FLOW_ITEM_TYPE_META, &meta)
+                    .item(RTE_FLOW_ITEM_TYPE_VLAN);
+    EXPECT_THAT(texts(rule),
+                ElementsAre("eth / vlan tci 0x0&0x1000 tpid 0x8100 0x1 / meta data 0x7",
+                            "eth / vlan tci 0x1000&0x1000 tpid 0x8100 0x1 / meta data 0x7"));
+    rule = Rule()
+               .item(RTE_FLOW_ITEM_TYPE_VLAN)
+               .item(RTE_FLOW_ITEM_TYPE_META, &meta)
+               .item(RTE_FLOW_ITEM_TYPE_VLAN);
+    EXPECT_THAT(texts(rule),
+                ElementsAre("eth / vlan tpid 0x8100 0x1 / vlan tpid 0x8100 0x1 / meta data 0x7",
+                            "eth / vlan tpid 0x88a8 0x1 / vlan tpid 0x8100 0x1 / meta data 0x7"));
+}
+
 TEST(Items, FragmentsByTheBitThatDevicesHave) {
     auto spec = zeroed<rte_flow_item_ipv4>(), mask = spec, last = spec;
     mask.hdr.fragment_offset = RTE_BE16(0x3fff);

@@ -377,9 +377,13 @@ FlowResult<ShortList<Pattern>> Translator::translate(const rte_flow_item* patter
 } // namespace
 
 const rte_flow_item* next_item(const rte_flow_item* item) {
+    const auto asks_for_metadata = [](const rte_flow_item& of) {
+        const ItemKind* const kind = kind_of(of.type);
+        return kind != nullptr && is_metadata(kind->protocol);
+    };
     do
         ++item;
-    while (item->type == RTE_FLOW_ITEM_TYPE_VOID);
+    while (item->type == RTE_FLOW_ITEM_TYPE_VOID || asks_for_metadata(*item));
     return item;
 }
 

@@ -13,7 +13,7 @@ namespace rawqp {
 /// device can match is not checked here.
 [[nodiscard]] FlowResult<ShortList<Pattern>> translate_pattern(const rte_flow_item* pattern,
                                                                bool egress = false);
-/// The item after this one that is not void.
+/// The item after this one that is neither void nor of metadata, which may be anywhere.
 [[nodiscard]] const rte_flow_item* next_item(const rte_flow_item* item);
 
 } // namespace rawqp
