@@ -108,6 +108,15 @@ def test_rss_of_what_a_tunnel_carries(stack: Stack, datapath: str) -> None:
     assert spread(receive(stack, [plain])) == {1}
 
 
+def test_rss_of_what_a_tunnel_carried(stack: Stack) -> None:
+    """Decapsulated packets are spread by their own headers, whatever the tunnel's were."""
+    stack.testpmd.create_flow(0, "ingress pattern eth / ipv4 / udp / vxlan / end actions vxlan_decap"
+                                 " / rss types ipv6-udp end queues 1 3 end / end")
+    outer = ether() / ipv4() / UDP(sport=7, dport=4789) / VXLAN()
+    assert spread(receive(stack, [outer / udp6(sport=n) for n in range(1, 60)])) == {1, 3}
+    assert spread(receive(stack, [outer / udp4(sport=n) for n in range(1, 60)])) == {1}
+
+
 def test_rss_with_a_key_of_its_own(stack: Stack, datapath: str) -> None:
     key = bytes(range(1, 41))
     rule = ("ingress pattern eth / ipv4 / udp / end actions rss func toeplitz types ipv4-udp end"

@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The device has an order of its own: a tunnel comes off, then a tag, fields change, a tag goes on,
 // then a header. Rules whose actions need another order are refused.
-#include "tests/unit/flow/flow_table.hpp"
+#include "tests/unit/flow/templates.hpp"
 
 namespace rawqp::test {
 namespace {
 
 using testing::HasSubstr;
 
-class EditOrderTest : public FlowTableTest {
+class EditOrderTest : public TemplateTest {
   protected:
-    EditOrderTest() : FlowTableTest(FlowEngine::mlx5) { start(); }
+    EditOrderTest() : TemplateTest(FlowEngine::mlx5) {
+        configure(2);
+        start();
+    }
 
     static constexpr auto kPop = RTE_FLOW_ACTION_TYPE_OF_POP_VLAN,
                           kDecap = RTE_FLOW_ACTION_TYPE_VXLAN_DECAP;
@@ -107,6 +110,42 @@ TEST_F(EditOrderTest, AnIdIsChangedAndCopiedBeforeATagGoesOn) {
         EXPECT_THAT(refused(copy(push(after), to_tag).queue(1)),
                     HasSubstr("before it pushes another one"));
     }
+}
+
+/// The hash is that of what is left. Its fields are those of the headers that the pattern has
+/// inside the tunnel, however the rule comes by its rss.
+TEST_F(EditOrderTest, WhatHasComeOffIsNotHashed) {
+    constexpr auto* kInner = "table of 2, by IPv6 source, IPv6 destination, TCP source port";
+    constexpr uint64_t kTypes = RTE_ETH_RSS_NONFRAG_IPV6_TCP;
+    const auto tcp6 = [] {
+        return tunnel(false, false).item(RTE_FLOW_ITEM_TYPE_IPV6).item(RTE_FLOW_ITEM_TYPE_TCP);
+    };
+    const Rule rule = tcp6().action(kDecap).rss({0, 1}, kTypes);
+    rte_flow* made = create(rule);
+    ASSERT_NE(made, nullptr) << error.message;
+    EXPECT_THAT(dump(made), HasSubstr(kInner));
+    EXPECT_EQ(table.destroy(made, &error), 0);
+
+    auto* const of =
+        table_of(pattern_of(tcp6()), actions_of(rule, Rule().action(kDecap).rss({}, 0)), 1);
+    ASSERT_NE(of, nullptr) << error.message;
+    made = enqueue(of, rule);
+    ASSERT_NE(made, nullptr) << error.message;
+    EXPECT_THAT(dump(made), HasSubstr(kInner));
+    EXPECT_EQ(table.destroy(made, &error), 0);
+    EXPECT_EQ(table.destroy(of, &error), 0);
+
+    const Rule one = Rule().rss({0}), two = Rule().rss({0, 1}, kTypes);
+    rte_flow_indir_action_conf ingress{};
+    ingress.ingress = 1;
+    auto* const shared = table.share(&ingress, one.actions(), &error);
+    ASSERT_NE(shared, nullptr) << error.message;
+    made = create(tcp6().action(kDecap).indirect(shared));
+    ASSERT_NE(made, nullptr) << error.message;
+    ASSERT_EQ(table.update_shared(shared, two.actions(), &error), 0) << error.message;
+    EXPECT_THAT(dump(made), HasSubstr(kInner));
+    EXPECT_EQ(table.destroy(made, &error), 0);
+    EXPECT_EQ(table.unshare(shared, &error), 0);
 }
 
 } // namespace

@@ -56,6 +56,10 @@ struct FlowActions : RssSpread {
     SharedActionRef shared_rss; ///< the indirect action that the destination comes from
     /// The rss action if it names its types itself: they must then fit the pattern.
     const rte_flow_action* chosen_rss = nullptr;
+
+    /// Of the headers that an rss looks at, as the pattern has them: those inside a tunnel are the
+    /// outermost ones once it has come off.
+    [[nodiscard]] uint8_t depth_of_hash() const { return edits.strips_tunnel() ? 1 : rss_depth; }
 };
 
 /// The context that actions are read in.

@@ -114,7 +114,8 @@ void FlowTable::Impl::add_parts(Plan& plan, const Pattern& pattern, const FlowAc
         plan.parts.push_back({class_of(pattern), pattern, std::move(target), true, nullptr});
         return;
     }
-    for (const ClassRule& split : split_by_class(pattern, wanted.rss_types, wanted.rss_depth)) {
+    for (const ClassRule& split :
+         split_by_class(pattern, wanted.rss_types, wanted.depth_of_hash())) {
         hashed |= split.hash_fields != 0;
         plan.parts.push_back({split.traffic, split.pattern,
                               steering.qps().target(wanted.destination(split.hash_fields)), false,

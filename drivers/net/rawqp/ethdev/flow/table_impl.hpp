@@ -133,7 +133,9 @@ struct FlowTable::Impl {
     FlowResult<std::vector<std::pair<Recipe*, Recipe>>> recipes_anew(const SharedActionRef& action);
     FlowResult<void> update(rte_flow& rule, const rte_flow_action* actions);
     FlowResult<void> check_update(const rte_flow& rule, const rte_flow_action* actions);
-    FlowResult<Plan> plan_again(const rte_flow& rule, const rte_flow_action* actions);
+    /// `edits`: that the rule keeps besides these actions; null: none.
+    FlowResult<Plan> plan_again(const rte_flow& rule, const rte_flow_action* actions,
+                                const SharedEdits& edits = nullptr);
 
     // table_templates.cpp
     using OwnedTable = std::unique_ptr<rte_flow_template_table>;

@@ -82,10 +82,12 @@ FlowResult<SharedActionRef> FlowTable::Impl::share(const rte_flow_indir_action_c
 }
 
 /// Plans the rule as it will be with other actions.
-FlowResult<Plan> FlowTable::Impl::plan_again(const rte_flow& rule, const rte_flow_action* actions) {
+FlowResult<Plan> FlowTable::Impl::plan_again(const rte_flow& rule, const rte_flow_action* actions,
+                                             const SharedEdits& edits) {
     const std::vector<Pattern> patterns = rule.whole_patterns();
-    const auto wanted = translate_actions(actions, scope(patterns.front(), rule));
+    auto wanted = translate_actions(actions, scope(patterns.front(), rule));
     if (!wanted) return tl::unexpected(wanted.error());
+    if (edits) wanted->edits = *edits;
     auto planned = plan(rule, patterns, *wanted, &rule);
     if (!planned) return planned;
     if (auto ok = choose_engines(*planned, nullptr); !ok) return tl::unexpected(ok.error());
@@ -133,7 +135,7 @@ FlowResult<void> FlowTable::Impl::update(const SharedActionRef& action,
     for (rte_flow* rule = rules.first(); rule != nullptr; rule = rule->after) {
         if (rule->rss != action) continue;
         const rte_flow_action actions[] = {(*next)->action, {}};
-        auto planned = plan_again(*rule, actions);
+        auto planned = plan_again(*rule, actions, rule->edits);
         if (!planned) {
             planned.error().cause = &update;
             return tl::unexpected(planned.error());

@@ -55,6 +55,9 @@ struct Edits {
         return std::ranges::find(rewrites, protocol, &Rewrite::protocol) != rewrites.end();
     }
     [[nodiscard]] bool changes_tags() const { return pop_vlan || push_vlan; }
+    [[nodiscard]] bool strips_tunnel() const {
+        return reformat == Reformat::strip_tunnel || reformat == Reformat::strip_tunnel_to_l3;
+    }
     /// For rte_flow_dev_dump(): ", ipv4 ttl set to 0x9", and so on in the device's order.
     [[nodiscard]] std::string text() const;
     auto operator<=>(const Edits&) const = default;
