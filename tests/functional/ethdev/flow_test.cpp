@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// rte_flow rules and port stop: RTE_ETH_DEV_CAPA_FLOW_RULE_KEEP says that they are kept. Also an
-// item that testpmd 22.11 cannot express.
+// rte_flow rules, indirect actions and port stop: RTE_ETH_DEV_CAPA_FLOW_RULE_KEEP and
+// RTE_ETH_DEV_CAPA_FLOW_SHARED_OBJECT_KEEP say that they are kept. Also an item that testpmd 22.11
+// cannot express.
 #include "tests/functional/ethdev/port.hpp"
 
 namespace test {
@@ -17,7 +18,11 @@ class FlowRules : public PortTest {
     /// Sends what matches to this queue.
     [[nodiscard]] static rte_flow* add_rule(const rte_flow_item* pattern, uint16_t queue) {
         const rte_flow_action_queue target{.index = queue};
-        const rte_flow_action actions[] = {{.type = RTE_FLOW_ACTION_TYPE_QUEUE, .conf = &target},
+        return add_rule(pattern, {.type = RTE_FLOW_ACTION_TYPE_QUEUE, .conf = &target});
+    }
+    [[nodiscard]] static rte_flow* add_rule(const rte_flow_item* pattern,
+                                            const rte_flow_action& action) {
+        const rte_flow_action actions[] = {action,
                                            {.type = RTE_FLOW_ACTION_TYPE_END, .conf = nullptr}};
         rte_flow_attr attributes{};
         attributes.ingress = 1;
@@ -48,15 +53,16 @@ class FlowKeep : public FlowRules {
         ASSERT_TRUE(info.dev_capa & RTE_ETH_DEV_CAPA_FLOW_RULE_KEEP);
         ASSERT_EQ(queue_of(kTestType), 0) << "without a rule";
     }
-    /// Sends frames of this EtherType to this queue.
-    [[nodiscard]] static rte_flow* add_rule(uint16_t ether_type, uint16_t queue) {
+    /// Sends frames of this EtherType to this queue, or through this action.
+    template <class Action>
+    [[nodiscard]] static rte_flow* add_rule(uint16_t ether_type, Action action) {
         rte_flow_item_eth spec{}, mask{};
         spec.hdr.ether_type = rte_cpu_to_be_16(ether_type);
         mask.hdr.ether_type = 0xffff;
         const rte_flow_item pattern[] = {
             {.type = RTE_FLOW_ITEM_TYPE_ETH, .spec = &spec, .last = nullptr, .mask = &mask},
             {.type = RTE_FLOW_ITEM_TYPE_END, .spec = nullptr, .last = nullptr, .mask = nullptr}};
-        return FlowRules::add_rule(pattern, queue);
+        return FlowRules::add_rule(pattern, action);
     }
     [[nodiscard]] static int queue_of(uint16_t ether_type) {
         return FlowRules::queue_of(frame(1, 100, ether_type));
@@ -93,6 +99,30 @@ TEST_F(FlowKeep, RulesOutliveTheirQueuesBeingSetUpAgain) {
     ASSERT_EQ(rte_eth_dev_stop(kPort), 0);
     ASSERT_NO_FATAL_FAILURE(start(rx_pool()));
     EXPECT_EQ(queue_of(kTestType), 1);
+}
+
+TEST_F(FlowKeep, AnIndirectActionOutlivesTheStop) {
+    rte_eth_dev_info info{};
+    ASSERT_EQ(rte_eth_dev_info_get(kPort, &info), 0);
+    ASSERT_TRUE(info.dev_capa & RTE_ETH_DEV_CAPA_FLOW_SHARED_OBJECT_KEEP);
+    const uint16_t queues[] = {1};
+    rte_flow_action_rss rss{};
+    rss.queue = queues;
+    rss.queue_num = 1;
+    const rte_flow_action action{.type = RTE_FLOW_ACTION_TYPE_RSS, .conf = &rss};
+    rte_flow_indir_action_conf directions{};
+    directions.ingress = 1;
+    rte_flow_error error{};
+    auto* const handle = rte_flow_action_handle_create(kPort, &directions, &action, &error);
+    ASSERT_NE(handle, nullptr) << error.message;
+    ASSERT_NO_FATAL_FAILURE(restart());
+    rte_flow* const rule =
+        add_rule(kTestType, rte_flow_action{.type = RTE_FLOW_ACTION_TYPE_INDIRECT, .conf = handle});
+    EXPECT_EQ(queue_of(kTestType), 1);
+    ASSERT_NO_FATAL_FAILURE(restart());
+    EXPECT_EQ(queue_of(kTestType), 1);
+    EXPECT_EQ(rte_flow_destroy(kPort, rule, &error), 0);
+    EXPECT_EQ(rte_flow_action_handle_destroy(kPort, handle, &error), 0);
 }
 
 class FlowIgmp : public FlowRules {

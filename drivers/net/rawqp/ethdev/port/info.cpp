@@ -84,7 +84,8 @@ int dev_info_get(rte_eth_dev* dev, rte_eth_dev_info* info) noexcept {
     info->reta_size = reta_size(port);
     info->hash_key_size = info->reta_size != 0 ? kRssKeyBytes : 0;
     info->flow_type_rss_offloads = info->reta_size != 0 ? supported_rss_types() : 0;
-    info->dev_capa = RTE_ETH_DEV_CAPA_FLOW_RULE_KEEP | RTE_ETH_DEV_CAPA_RUNTIME_RX_QUEUE_SETUP |
+    info->dev_capa = RTE_ETH_DEV_CAPA_FLOW_RULE_KEEP | RTE_ETH_DEV_CAPA_FLOW_SHARED_OBJECT_KEEP |
+                     RTE_ETH_DEV_CAPA_RUNTIME_RX_QUEUE_SETUP |
                      RTE_ETH_DEV_CAPA_RUNTIME_TX_QUEUE_SETUP;
 
     info->speed_capa = port.speeds;
