@@ -97,26 +97,57 @@ TEST_F(MeterDeviceTest, WithoutDevxThereAreNone) {
     EXPECT_THAT(most.error().what, HasSubstr("the kernel does not give to this process"));
 }
 
-/// The device has meters, but no queue that writes them.
-TEST(MeterWriteTest, AMeterThatCannotBeWrittenGivesItsPlaceBack) {
-    has_meters = true;
+/// On a device that has meters.
+class PortMetersTest : public testing::Test {
+  protected:
+    PortMetersTest() {
+        has_meters = true;
+        rdma.offer_mlx5_flows();
+        rdma.offers_devx = true;
+        api = rdma.api();
+        api.mlx5_devx_general_cmd = tell_capabilities;
+        api.mlx5_init_obj = tell_pd;
+        params.meter_profile_id = params.meter_policy_id = 1;
+        params.meter_enable = 1;
+    }
+    std::unique_ptr<Steering> steering_by(FlowEngine engine) {
+        return std::move(*Steering::make(api, qps, 1, engine));
+    }
+    /// They have a profile and a policy.
+    Meters meters_of(Steering& steering) {
+        Meters meters({api, steering.devx(), rdma.context(), rdma.pd(), 1}, steering);
+        rte_mtr_meter_profile profile{};
+        profile.alg = RTE_MTR_SRTCM_RFC2697;
+        profile.srtcm_rfc2697.cir = profile.srtcm_rfc2697.cbs = 1000;
+        EXPECT_TRUE(meters.add_profile(1, profile));
+        EXPECT_TRUE(meters.add_policy(1, {}));
+        return meters;
+    }
+
     test::FakeDevice rdma{1};
-    rdma.offer_mlx5_flows();
-    rdma.offers_devx = true;
-    verbs::Api api = rdma.api();
-    api.mlx5_devx_general_cmd = tell_capabilities;
-    api.mlx5_init_obj = tell_pd;
-    RssQps qps(api, rdma.context(), rdma.pd(), rdma.rx_queues);
-    const auto steering = std::move(*Steering::make(api, qps, 1, FlowEngine::mlx5));
-    Meters meters({api, steering->devx(), rdma.context(), rdma.pd(), 1}, *steering);
-    rte_mtr_meter_profile profile{};
-    profile.alg = RTE_MTR_SRTCM_RFC2697;
-    profile.srtcm_rfc2697.cir = profile.srtcm_rfc2697.cbs = 1000;
-    ASSERT_TRUE(meters.add_profile(1, profile));
-    ASSERT_TRUE(meters.add_policy(1, {}));
+    verbs::Api api;
+    RssQps qps{api, rdma.context(), rdma.pd(), rdma.rx_queues};
     rte_mtr_params params{};
-    params.meter_profile_id = params.meter_policy_id = 1;
-    params.meter_enable = 1;
+};
+
+TEST_F(PortMetersTest, ThereAreNoneThatNoRuleCouldRun) {
+    const auto steering = steering_by(FlowEngine::verbs);
+    Meters meters = meters_of(*steering);
+    const auto can = meters.capabilities();
+    ASSERT_FALSE(can);
+    EXPECT_EQ(can.error().code, ENOTSUP);
+    EXPECT_THAT(can.error().what, HasSubstr("verbs flow specs run no meters"));
+    const auto created = meters.create(1, params);
+    ASSERT_FALSE(created);
+    EXPECT_EQ(created.error().what, can.error().what);
+    EXPECT_EQ(meters_of(*steering_by(FlowEngine::automatic)).capabilities()->n_max,
+              2u << kLogInAll);
+}
+
+/// No queue can be created that writes them.
+TEST_F(PortMetersTest, AMeterThatCannotBeWrittenGivesItsPlaceBack) {
+    const auto steering = steering_by(FlowEngine::mlx5);
+    Meters meters = meters_of(*steering);
     rdma.fail_always("create_cq_ex", ENOMEM);
     for (uint32_t id = 0; id < 3u << kLogAtOnce; ++id) { // more than are created at once
         const auto created = meters.create(id, params);

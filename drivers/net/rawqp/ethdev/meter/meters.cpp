@@ -62,16 +62,27 @@ constexpr auto kMeterId = RTE_MTR_ERROR_TYPE_MTR_ID;
 
 } // namespace
 
+MeterResult<uint32_t> Meters::most() {
+    const auto of_device = device_.most();
+    SteeringRequest metered;
+    metered.meter = make_ref<const Meter>(Meter{});
+    const auto engine = steering_.engine_for(metered);
+    if (of_device && !engine)
+        return refuse(ENOTSUP, RTE_MTR_ERROR_TYPE_UNSPECIFIED, "no rule could run a meter: {}",
+                      engine.error().what);
+    return of_device;
+}
+
 MeterResult<rte_mtr_capabilities> Meters::capabilities() {
-    const auto most = device_.most();
-    if (!most) return tl::unexpected(most.error());
+    const auto can_be = most();
+    if (!can_be) return tl::unexpected(can_be.error());
     rte_mtr_capabilities can{};
-    can.n_max = can.n_shared_max = *most;
+    can.n_max = can.n_shared_max = *can_be;
     can.identical = can.shared_identical = 1;
     can.shared_n_flows_per_mtr_max = UINT32_MAX;
     can.chaining_n_mtrs_per_flow_max = 1;
     can.meter_srtcm_rfc2697_n_max = can.meter_trtcm_rfc2698_n_max = can.meter_trtcm_rfc4115_n_max =
-        *most;
+        *can_be;
     can.meter_rate_max = kMostRate;
     can.meter_policy_n_max = UINT32_MAX;
     can.srtcm_rfc2697_byte_mode_supported = can.srtcm_rfc2697_packet_mode_supported = 1;
@@ -158,6 +169,7 @@ MeterResult<void> Meters::write(const Kept& kept) {
 MeterResult<void> Meters::create(uint32_t id, const rte_mtr_params& params) {
     if (auto fresh = check_new(meters_, id, kMeterId, "meter"); !fresh) return fresh;
     if (auto ok = check(params); !ok) return ok;
+    if (const auto can_be = most(); !can_be) return tl::unexpected(can_be.error());
     const auto slot = device_.take();
     if (!slot) return tl::unexpected(slot.error());
     Kept kept{make_ref<Meter>(), params.meter_profile_id, params.meter_policy_id,

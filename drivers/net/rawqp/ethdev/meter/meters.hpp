@@ -52,6 +52,8 @@ class Meters {
     template <class Map>
     MeterResult<void> erase(Map& map, uint32_t id, uint32_t Kept::*named, rte_mtr_error_type type,
                             const char* kind);
+    /// How many there can be that rules can run. ENOTSUP: none.
+    [[nodiscard]] MeterResult<uint32_t> most();
     [[nodiscard]] MeterResult<Kept*> at(uint32_t id);
     [[nodiscard]] MeterResult<void> write(const Kept& kept);
     [[nodiscard]] MeterResult<void> check(const rte_mtr_params& params) const;
