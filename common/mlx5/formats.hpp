@@ -139,7 +139,7 @@ struct Cqe {
     be16 wqe_id; ///< striding RQ: index of the WQE
     CqeLro lro;
     be32 rx_hash_result;
-    uint8_t rx_hash_type; ///< 0: not hashed; kHashIp*, kHashL4*
+    uint8_t rx_hash_type; ///< 0: not hashed; see kHashSrcIpShift
     uint8_t ml_path;
     uint8_t reserved1[2];
     be16 check_sum; ///< one's complement sum of the bytes after the L2 header
@@ -171,8 +171,12 @@ inline constexpr uint8_t kL3Ok = 1u << 1; ///< IPv4: header checksum right; in a
 inline constexpr uint8_t kL4Ok = 1u << 2; ///< TCP/UDP checksum right (or UDP without one); likewise
 inline constexpr uint8_t kVlanStripped = 1u << 0;
 inline constexpr uint8_t kIpFragment = 1u << 7;
-inline constexpr uint8_t kHashIp = 0x3u << 2; ///< rx_hash_type: source and destination address
-inline constexpr uint8_t kHashL4 = 0x3u << 6; ///< rx_hash_type: source and destination port
+// rx_hash_type: two bits for each field that can be hashed, which say what it is of. 0: not hashed.
+// Linux (include/linux/mlx5/device.h) has those of the destination; the source's are below them.
+inline constexpr unsigned kHashSrcIpShift = 0, kHashDstIpShift = 2, kHashSrcPortShift = 4,
+                          kHashDstPortShift = 6;
+inline constexpr uint8_t kHashedIpv4 = 1, kHashedIpv6 = 2; ///< of an address
+inline constexpr uint8_t kHashedTcp = 1, kHashedUdp = 2;   ///< of a port
 inline constexpr uint8_t kOwnerMask = 0x01;
 inline constexpr uint8_t kCqeFormatMask = 0x0c;
 inline constexpr uint8_t kCqeFormatCompressed = 0x0c; ///< the title of a block of mini CQEs

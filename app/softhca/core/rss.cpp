@@ -30,13 +30,14 @@ class HashInput {
     [[nodiscard]] std::span<const uint8_t> bytes() const {
         return {reinterpret_cast<const uint8_t*>(bytes_.data()), size_};
     }
+    void note(uint8_t type_bit) { type_ |= type_bit; }
     [[nodiscard]] uint8_t type() const { return type_; }
 
   private:
     void add(uint8_t type_bit, const std::byte* field, size_t bytes) {
         std::memcpy(bytes_.data() + size_, field, bytes);
         size_ += bytes;
-        type_ |= type_bit;
+        note(type_bit);
     }
 
     std::array<std::byte, net::kRssMaxInput> bytes_;
@@ -56,9 +57,12 @@ void hash_packet(const Tir& tir, const net::Headers& headers, const std::byte* h
     const size_t address_bytes = headers.ip_version == 4 ? 4 : 16;
     const std::byte* const addresses = ip + (headers.ip_version == 4 ? 12 : 8);
     input.add_pair(fields.src_ip, fields.dst_ip, kHashSrcIp, addresses, address_bytes);
+    if (headers.ip_version == 6 && input.type() != 0) input.note(kHashIpv6);
     // Fragments are hashed without ports, so that all of a packet's fragments go to one queue.
     if (headers.l4 != 0 && !headers.fragment && (fields.l4 == 0 || fields.l4 == headers.ip_proto)) {
         input.add_pair(fields.src_port, fields.dst_port, kHashSrcPort, head + headers.l4, 2);
+        if (headers.ip_proto == net::kProtoUdp && (fields.src_port || fields.dst_port))
+            input.note(kHashUdp);
     }
     target.hash = tir.toeplitz->hash(input.bytes());
     target.hash_type = input.type();

@@ -7,9 +7,11 @@
 
 namespace softhca::core {
 
-/// Hashed fields: bits of Target::hash_type.
-inline constexpr uint8_t kHashSrcIp = 1u << 2, kHashDstIp = 1u << 3, kHashSrcPort = 1u << 6,
-                         kHashDstPort = 1u << 7;
+/// What was hashed: bits of Target::hash_type.
+inline constexpr uint8_t kHashSrcIp = 1u << 0, kHashDstIp = 1u << 1, kHashSrcPort = 1u << 2,
+                         kHashDstPort = 1u << 3;
+inline constexpr uint8_t kHashIpv6 = 1u << 4; ///< the addresses are of IPv6, not of IPv4
+inline constexpr uint8_t kHashUdp = 1u << 5;  ///< the ports are of UDP, not of TCP
 
 /// The RQ that gets the packet, and the hash that its completion reports.
 struct Target {

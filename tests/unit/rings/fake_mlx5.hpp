@@ -13,6 +13,9 @@
 
 namespace rings_test {
 
+/// Cqe::rx_hash_type of IPv4 addresses, and of TCP ports as well.
+inline constexpr uint8_t kHashedAddresses = 0x05, kHashedPorts = 0x55;
+
 /// Initial content: invalid opcode, owned by the device.
 inline constexpr uint8_t kFreshOpOwn = static_cast<uint8_t>(mlx5::CqeOpcode::invalid) << 4;
 

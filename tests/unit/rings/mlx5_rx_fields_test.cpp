@@ -165,7 +165,7 @@ TEST_P(Mlx5RxReaders, FlagsOnlyForEnabledOffloads) {
     mlx5::Cqe cqe{};
     cqe.hds_ip_ext = kBothOk;
     cqe.l4_l3_type = type(CqeL3::ipv4, CqeL4::udp);
-    cqe.rx_hash_type = mlx5::kHashIp;
+    cqe.rx_hash_type = kHashedAddresses;
     deliver(64, cqe);
     rte_mbuf* mbuf;
     ASSERT_EQ(receive(&mbuf, 1), 1u);
@@ -198,7 +198,7 @@ TEST_P(Mlx5RxReaders, NoOffloadsNoFlags) {
     mlx5::Cqe cqe{};
     cqe.hds_ip_ext = kBothOk;
     cqe.l4_l3_type = type(CqeL3::ipv4, CqeL4::udp) | mlx5::kVlanStripped;
-    cqe.rx_hash_type = mlx5::kHashIp;
+    cqe.rx_hash_type = kHashedAddresses;
     cqe.sop_drop_qpn = 5;
     deliver(64, cqe);
     rte_mbuf* mbuf;
@@ -249,7 +249,7 @@ TEST_P(Mlx5RxReaders, SoftwareDoesNotJudgeTunnels) {
 TEST_P(Mlx5RxReaders, HashAndVlan) {
     start({.offloads = kAllOffloads});
     mlx5::Cqe cqe{};
-    cqe.rx_hash_type = mlx5::kHashIp | mlx5::kHashL4;
+    cqe.rx_hash_type = kHashedPorts;
     cqe.rx_hash_result = 0xdeadbeef;
     cqe.l4_l3_type = mlx5::kVlanStripped;
     cqe.vlan_info = 0x6123;
@@ -272,7 +272,7 @@ TEST_P(Mlx5RxReaders, TagsFromSomeMomentOn) {
         for (uint32_t i = 0; i < 9; ++i) { // vector loop and single packets
             mlx5::Cqe cqe{};
             cqe.l4_l3_type = mlx5::kVlanStripped;
-            cqe.rx_hash_type = mlx5::kHashIp;
+            cqe.rx_hash_type = kHashedAddresses;
             cqe.hds_ip_ext = mlx5::kL3Ok | mlx5::kL4Ok;
             deliver(64, cqe);
         }
@@ -294,7 +294,7 @@ TEST_P(Mlx5RxReaders, Marks) {
     const auto flags_of = [&](uint32_t tag, uint32_t& id) {
         mlx5::Cqe cqe{};
         cqe.sop_drop_qpn = 0x55000000 | tag; // the top byte is not part of the tag
-        cqe.rx_hash_type = mlx5::kHashIp;
+        cqe.rx_hash_type = kHashedAddresses;
         cqe.rx_hash_result = 0x1234;
         deliver(64, cqe);
         rte_mbuf* mbuf = nullptr;

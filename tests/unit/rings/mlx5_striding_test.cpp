@@ -323,7 +323,7 @@ TEST_P(Mlx5Striding, Blocks) {
     start({.cq_entries = 128, .offloads = RTE_ETH_RX_OFFLOAD_RSS_HASH, .compressed = true});
     std::mt19937 random(4);
     mlx5::Cqe title{};
-    title.rx_hash_type = mlx5::kHashIp;
+    title.rx_hash_type = kHashedAddresses;
     uint32_t packet = 0;
     while (packet < 3000) {
         std::vector<uint32_t> sizes(2 + random() % 12);

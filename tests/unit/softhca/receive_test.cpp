@@ -279,6 +279,9 @@ constexpr std::array<uint8_t, 40> kKey = {
 
 class Rss : public Testbed {
   protected:
+    /// Cqe::rx_hash_type: both addresses, both ports.
+    static constexpr uint8_t kIpv4 = 0x05, kIpv6 = 0x0a, kTcp = 0x50, kUdp = 0xa0;
+
     Rss() {
         std::vector<Number> numbers;
         for (int i = 0; i < 4; i++) {
@@ -325,7 +328,7 @@ TEST_F(Rss, PublishedVectorPicksTheQueue) {
     spec.proto = frames::kTcp;
     const mlx5::Cqe& cqe = receive(frames::build(spec));
     EXPECT_EQ(cqe.rx_hash_result, 0x51ccc178u);
-    EXPECT_EQ(cqe.rx_hash_type, mlx5::kHashIp | mlx5::kHashL4);
+    EXPECT_EQ(cqe.rx_hash_type, kIpv4 | kTcp);
     EXPECT_EQ(packets((0x51ccc178 & 127) % 4), 1u);
 
     spec.tags = {{0x8100, 9}}; // tags change nothing
@@ -333,7 +336,7 @@ TEST_F(Rss, PublishedVectorPicksTheQueue) {
     spec.proto = 1; // neither TCP nor UDP: addresses only
     const mlx5::Cqe& icmp = receive(frames::build(spec));
     EXPECT_EQ(icmp.rx_hash_result, 0x323e8fc2u);
-    EXPECT_EQ(icmp.rx_hash_type, mlx5::kHashIp);
+    EXPECT_EQ(icmp.rx_hash_type, kIpv4);
     spec.proto = frames::kUdp;
     spec.fragment = 0x2000;
     EXPECT_EQ(receive(frames::build(spec)).rx_hash_result, 0x323e8fc2u)
@@ -366,9 +369,26 @@ TEST_F(Rss, OnlyTheSelectedTypesAreHashed) {
            .ip_version = 4,
            .l4 = 17});
     EXPECT_EQ(receive(frames::build(frames::ipv6_spec())).rx_hash_type, 0);
-    EXPECT_EQ(receive(frames::build({.proto = frames::kTcp})).rx_hash_type, mlx5::kHashIp);
-    EXPECT_EQ(receive(frames::build({.proto = frames::kUdp})).rx_hash_type,
-              mlx5::kHashIp | mlx5::kHashL4);
+    EXPECT_EQ(receive(frames::build({.proto = frames::kTcp})).rx_hash_type, kIpv4);
+    EXPECT_EQ(receive(frames::build({.proto = frames::kUdp})).rx_hash_type, kIpv4 | kUdp);
+}
+
+/// Linux tells programs of XDP which packets a hash is of.
+TEST_F(Rss, TheTypeOfAHashTellsItsProtocols) {
+    constexpr uint8_t kDestinations = 0xcc;
+    const Number all = steer({.src_ip = true, .dst_ip = true, .src_port = true, .dst_port = true});
+    Spec spec = frames::ipv6_spec();
+    for (const auto& [proto, type] :
+         {std::pair{frames::kTcp, kTcp}, std::pair{frames::kUdp, kUdp}}) {
+        spec.proto = proto;
+        EXPECT_EQ(receive(frames::build(spec)).rx_hash_type, kIpv6 | type);
+    }
+    ASSERT_TRUE(device->destroy_flow(all));
+    const Number destinations = steer({.dst_ip = true, .dst_port = true});
+    EXPECT_EQ(receive(frames::build(spec)).rx_hash_type, (kIpv6 | kUdp) & kDestinations);
+    ASSERT_TRUE(device->destroy_flow(destinations));
+    steer({.src_port = true});
+    EXPECT_EQ(receive(frames::build(spec)).rx_hash_type, kUdp & ~kDestinations);
 }
 
 TEST_F(Rss, TableChangesUnderTraffic) {

@@ -80,8 +80,6 @@ class ReceiveWqe {
     [[nodiscard]] static bool complete_with(Rq& rq, const Received& received, Fill&& fill);
 };
 
-static_assert((kHashSrcIp | kHashDstIp) == mlx5::kHashIp &&
-              (kHashSrcPort | kHashDstPort) == mlx5::kHashL4);
 static_assert(Limits::kMaxFlowTag == mlx5::kFlowTagMask);
 
 inline Segment ReceiveWqe::load_segment(const Rq& rq, uint64_t at) {
@@ -107,6 +105,17 @@ inline Segment ReceiveWqe::load_segment(const Rq& rq, uint64_t at) {
                                 static_cast<uint8_t>(l3) << 2);
 }
 
+/// Cqe::rx_hash_type
+[[nodiscard]] inline uint8_t hash_type_of(const Target& target) {
+    const uint8_t hashed = target.hash_type;
+    const unsigned ip = hashed & kHashIpv6 ? mlx5::kHashedIpv6 : mlx5::kHashedIpv4;
+    const unsigned port = hashed & kHashUdp ? mlx5::kHashedUdp : mlx5::kHashedTcp;
+    return static_cast<uint8_t>((hashed & kHashSrcIp ? ip << mlx5::kHashSrcIpShift : 0) |
+                                (hashed & kHashDstIp ? ip << mlx5::kHashDstIpShift : 0) |
+                                (hashed & kHashSrcPort ? port << mlx5::kHashSrcPortShift : 0) |
+                                (hashed & kHashDstPort ? port << mlx5::kHashDstPortShift : 0));
+}
+
 /// The fields of the CQE that describe the packet.
 inline void ReceiveWqe::describe(const Received& received, mlx5::Cqe& cqe) {
     const net::Headers& outer = received.outer;
@@ -116,7 +125,7 @@ inline void ReceiveWqe::describe(const Received& received, mlx5::Cqe& cqe) {
         cqe.packet_info =
             static_cast<uint8_t>(mlx5::kTunnelled | (outer.ip_version == 6 ? mlx5::kOuterIpv6 : 0));
     cqe.rx_hash_result = received.target.hash;
-    cqe.rx_hash_type = received.target.hash_type;
+    cqe.rx_hash_type = hash_type_of(received.target);
     cqe.hds_ip_ext = soundness_of(verdict);
     cqe.l4_l3_type =
         static_cast<uint8_t>(type_bits(received.headers, received.headers.has_payload()) |
