@@ -15,7 +15,6 @@ pytestmark = pytest.mark.unsanitized
 # The command writes a word at its start, and ends with its input or by a signal.
 GUEST = """
 import base64, json, socket, sys, threading, types
-sys.path.insert(0, sys.argv[1])
 from softhca_vm.channel import Channel
 from softhca_vm.cli import run_command
 ours, guest = socket.socketpair()
@@ -40,8 +39,9 @@ sys.exit(run_command(machine, ["command"]))
 
 
 def start(build: Build, stdin: int, stdout: int | IO[bytes]) -> subprocess.Popen[str]:
-    return subprocess.Popen([sys.executable, "-c", GUEST, build.folder / "app/softhca/vm"],
-                            stdin=stdin, stdout=stdout, stderr=subprocess.PIPE, text=True)
+    packages = {**os.environ, "PYTHONPATH": str(build.folder / "app/softhca/vm")}
+    return subprocess.Popen([sys.executable, "-c", GUEST], env=packages, stdin=stdin,
+                            stdout=stdout, stderr=subprocess.PIPE, text=True)
 
 
 def end(process: subprocess.Popen[str]) -> tuple[int, str]:
