@@ -5,10 +5,11 @@ import json
 import os
 import re
 import signal
+import socket
 import struct
 import subprocess
 import time
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any, Iterator
 
@@ -229,6 +230,39 @@ def test_a_capture_tells_of_what_it_lost(stack: Stack, tmp_path: Path) -> None:
     assert lost > 0 and kept + lost == packets
     # The statistics at the end of the file, seen and dropped, each after the header of its option.
     assert struct.unpack("<Q4xQ", file.read_bytes()[-28:-8]) == (packets, lost)
+
+
+def answer(listener: socket.socket, replies: Iterator[dict[str, Any]]) -> None:
+    """Takes the control server's part in one connection: a reply to each request, until it ends."""
+    connection, _ = listener.accept()
+    with connection, connection.makefile() as requests:
+        for _ in requests:
+            connection.sendall(json.dumps(next(replies)).encode() + b"\n")
+
+
+def test_an_interrupt_leaves_nothing_that_was_kept(build: Build, tmp_path: Path) -> None:
+    """After an empty answer as much comes as a program keeps, then the interrupt, and more packets follow."""
+    packet = {"direction": "received", "queue": 1, "frame": "00" * 60}
+    kept, answered = 4096, 256
+    path = tmp_path / "control"
+    with socket.socket(socket.AF_UNIX) as listener, ExitStack() as started:
+        listener.bind(str(path))
+        listener.listen()
+        listener.settimeout(20)
+        command = [str(build.softhca), "capture", "mlx5_0", str(tmp_path / "file"), f"--socket={path}"]
+        capture = started.enter_context(
+            closing(Program(command, tmp_path / "log", build.env(tmp_path / "sanitizer"), name="capture")))
+
+        def replies() -> Iterator[dict[str, Any]]:
+            yield {"ok": True}
+            capture.signal(signal.SIGINT)
+            yield {"packets": []}
+            yield from [{"packets": [packet] * answered}] * (2 * kept // answered)
+
+        answer(listener, iter([{"devices": [{"device": "mlx5_0"}]}]))
+        answer(listener, replies())
+        assert capture.wait() == 0
+    assert f"{kept} packets captured, 0 lost" in capture.output
 
 
 def test_what_cannot_be_looked_at(stack: Stack, tmp_path: Path) -> None:

@@ -52,7 +52,9 @@ bool for_each_packet(Session& session, const Interruption& interruption, Looked&
                      Use&& use) {
     constexpr long kPauseNs = 20'000'000;
     constexpr int kRest = 16; // answers that hold all that was kept when the interrupt came
+    bool interrupted = false;
     for (int rest = kRest; rest != 0;) {
+        if (interrupted) rest--;
         const auto answer = session.ask({{"cmd", "next"}});
         if (!answer) {
             say(answer.error().what);
@@ -63,8 +65,8 @@ bool for_each_packet(Session& session, const Interruption& interruption, Looked&
             if (!use(packet)) return false;
         looked.seen += packets.size();
         looked.lost += answer->value("lost", uint64_t{0});
-        if (answer->value("done", false) || (rest != kRest && packets.empty())) return true;
-        if (rest != kRest || interruption.within(packets.empty() ? kPauseNs : 0)) rest--;
+        if (answer->value("done", false) || (interrupted && packets.empty())) return true;
+        interrupted = interrupted || interruption.within(packets.empty() ? kPauseNs : 0);
     }
     return true;
 }
