@@ -5,6 +5,7 @@ import json
 import os
 import shlex
 import signal
+import socket
 import subprocess
 from contextlib import suppress
 from pathlib import Path
@@ -124,7 +125,7 @@ class SoftHca:
         return ",".join([*(f"{key}={value}" for key, value in options.items()), f"wire={wire}"])
 
     def run_tool(self, *arguments: str, timeout: float = 20) -> subprocess.CompletedProcess[str]:
-        """Runs a softhca subcommand (stat, link) against this instance."""
+        """Runs a softhca subcommand (dump, trace) against this instance."""
         return subprocess.run(
             [str(self.build.softhca), *arguments],
             env={**os.environ, **self.env},
@@ -133,15 +134,27 @@ class SoftHca:
             timeout=timeout,
         )
 
-    def stat(self) -> dict[str, dict[str, Any]]:
-        """The output of `softhca stat --json` for our program, by device name."""
-        return self._shown_by("stat")
+    def _ask(self, **request: Any) -> dict[str, Any]:
+        """One request to our program (app/softhca/control/protocol.hpp), as `softhca stat` and the others send
+        it. Tests ask by the thousand, and the start of a program with sanitizers takes a quarter of a second."""
+        process = program_under(self.program)
+        sockets = list(Path(self.env["XDG_RUNTIME_DIR"]).glob(f"softhca-*/{process}.sock"))
+        if len(sockets) != 1:
+            raise AssertionError(f"process {process} has no softhca device open")
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.settimeout(20)
+            connection.connect(str(sockets[0]))
+            connection.sendall(json.dumps(request).encode() + b"\n")
+            with connection.makefile() as answers:
+                line = answers.readline()
+        answer: dict[str, Any] = json.loads(line) if line else {"error": "it has ended"}
+        if "error" in answer:
+            raise AssertionError(f"process {process} refuses {request}: {answer['error']}")
+        return answer
 
-    def _shown_by(self, tool: str) -> dict[str, dict[str, Any]]:
-        result = self.run_tool(tool, "--json", f"--pid={program_under(self.program)}")
-        if result.returncode:
-            raise AssertionError(f"softhca {tool} --json failed: {result.stderr or result.stdout}")
-        return devices_of(json.loads(result.stdout))
+    def stat(self) -> dict[str, dict[str, Any]]:
+        """The devices of our program in `softhca stat --json`, by name."""
+        return devices_of({"instances": [self._ask(cmd="stat")]})
 
     def counters(self, port: int = 0) -> dict[str, int]:
         """The device's port counters."""
@@ -156,18 +169,11 @@ class SoftHca:
         ).stdout
 
     def set_link(self, port: int, up: bool) -> None:
-        pid = f"--pid={program_under(self.program)}"
-        result = self.run_tool("link", device_name(port), "up" if up else "down", pid)
-        if result.returncode:
-            raise AssertionError(f"softhca link failed: {result.stderr or result.stdout}")
+        self._ask(cmd="link", device=device_name(port), up=up)
 
     def inject(self, port: int, fault: str) -> str:
-        """Injects a fault into a device of our program with `softhca fault`. Returns its output."""
-        pid = f"--pid={program_under(self.program)}"
-        result = self.run_tool("fault", device_name(port), fault, pid)
-        if result.returncode:
-            raise AssertionError(f"softhca fault failed: {result.stderr or result.stdout}")
-        return result.stdout
+        """Injects a fault into a device of our program, as `softhca fault` does. Returns what "none" has ended."""
+        return str(self._ask(cmd="fault", device=device_name(port), fault=fault).get("ended", ""))
 
     def signal_program(self, number: int) -> None:
         """Signals the program under softhca, not softhca itself. Returns after SIGSTOP has stopped it."""
@@ -178,7 +184,7 @@ class SoftHca:
             os.kill(process, number)
 
     def dump(self, port: int = 0) -> dict[str, Any]:
-        return self._shown_by("dump")[device_name(port)]
+        return devices_of({"instances": [self._ask(cmd="dump")]})[device_name(port)]
 
     def device_process(self, port: int) -> int:
         return program_under(self.program)
@@ -264,7 +270,7 @@ class Stack(SoftHca, StackBase):
         return bool(self.inject(port, "none"))
 
     def open_files(self) -> list[str]:
-        """Excludes softhca's own streams to `softhca fault` and `stat`, which may just be closing."""
+        """Excludes softhca's own streams to those who ask it, which may just be closing."""
         process = Path(f"/proc/{program_under(self.program)}")
         sockets = map(str.split, (process / "net/unix").open())
         streams = {f"socket:[{fields[6]}]" for fields in sockets if fields[4] == "0001"}
