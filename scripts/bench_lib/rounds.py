@@ -144,7 +144,7 @@ def many_queues(scene: Scene, count: int, points: list[Point]) -> None:
         for driver in (RAWQP, MLX5, FLOOR):
             bench.add(f"{driver} 1", driver, extra=extra(1))
     scene.figures.clear()  # subjects have the same names for each number of queues
-    scene.measure(bench, points, ["--round", "2048"], first_bursts=("--warm-up", "2048"),
+    scene.measure(bench, points, ["--round", "2048"], first_of_rx=("--warm-up", "2048"),
                   memory_mb=2048)
     for point in points:
         name = f"{point.measure}.{count}"

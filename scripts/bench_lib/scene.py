@@ -90,13 +90,13 @@ class Scene:
         return bench
 
     def measure(self, bench: Bench, points: Sequence[Point], options: Sequence[str] = (), *,
-                first_bursts: Sequence[str] | None = None, memory_mb: int = 1024) -> None:
-        """`first_bursts`: option for how many are not timed; None: two of Rx."""
+                first_of_rx: Sequence[str] = (), memory_mb: int = 1024) -> None:
+        """`first_of_rx`: option for how many packets of a round are received untimed, otherwise two bursts. Of
+        the other measures each burst is timed."""
         groups: dict[tuple[bool, Sequence[str]], list[Point]] = {}
         for point in points:
-            first: Sequence[str] = () if point.measure == "rx" else WITH_FREEING
-            groups.setdefault((point.fast_free, first if first_bursts is None else first_bursts),
-                              []).append(point)
+            first = first_of_rx if point.measure == "rx" else WITH_FREEING
+            groups.setdefault((point.fast_free, first), []).append(point)
         for (_, first), some in groups.items():
             self._run(bench, some, [*options, *first], memory_mb)
 
