@@ -43,6 +43,7 @@ from xml.etree import ElementTree
 
 import lint
 import tidy
+from rig.program import die_with_parent
 from rig.sanitizers import ASAN_OPTIONS, UBSAN_OPTIONS
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -104,8 +105,14 @@ running: set[subprocess.Popen[bytes]] = set()  # each leads a process group
 def run_bounded(command: list[str], env: dict[str, str], timeout_s: int,
                 output: IO[str] | None = None) -> str:
     """Runs a command in a process group of its own. Returns '' for status 0, else how it ended."""
+    die = die_with_parent()  # also when this program is killed, or loses its terminal
+
+    def prepare() -> None:
+        hear_signals()
+        die()
+
     process = subprocess.Popen(command, cwd=ROOT, env={**os.environ, **env}, start_new_session=True,
-                               preexec_fn=hear_signals, stdout=output,
+                               preexec_fn=prepare, stdout=output,
                                stderr=subprocess.STDOUT if output else None)
     running.add(process)  # so that Ctrl-C ends it: it must not outlive this program
     try:

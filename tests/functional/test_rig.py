@@ -71,6 +71,23 @@ def test_nothing_survives_the_end_of_the_test_program(
     assert list((folder / "run").glob("softhca*")) == []
 
 
+RUNNER = """
+import run
+run.run_bounded(["sh", "-c", "echo $$; exec sleep 1000"], {}, 1000)
+"""
+
+
+@pytest.mark.parametrize("how", [signal.SIGHUP, signal.SIGKILL])
+def test_a_suite_ends_with_its_runner(how: signal.Signals) -> None:
+    """Its programs then end with it."""
+    runner = subprocess.Popen([sys.executable, "-c", RUNNER], stdout=subprocess.PIPE, text=True)
+    assert runner.stdout is not None
+    suite = os.pidfd_open(int(runner.stdout.readline()))
+    runner.send_signal(how)
+    runner.wait(10)
+    wait_for_end([suite])
+
+
 BORROWER = """
 import sys
 from pathlib import Path
