@@ -123,6 +123,24 @@ def test_the_demo_needs_no_tests(tmp_path: Path) -> None:
     assert "gtest" not in steps
 
 
+@pytest.mark.unsanitized
+@pytest.mark.parametrize("script", ["bench", "demo", "test"])
+def test_scripts_begin_with_the_set_up(tmp_path: Path, script: str) -> None:
+    """Which installs Python, if a machine has none."""
+    scripts, tools = tmp_path / "scripts", tmp_path / "bin"
+    scripts.mkdir()
+    tools.mkdir()
+    for name in script, "lib.sh":
+        shutil.copy(ROOT / "scripts" / name, scripts)
+    for name in "bash", "dirname", "env":
+        (tools / name).symlink_to(f"/usr/bin/{name}")
+    (scripts / "lib.sh").write_text((scripts / "lib.sh").read_text() + f"export PATH={tools}\n")
+    (scripts / "setup").write_text("#!/bin/bash\necho setting up; exit 5\n")
+    (scripts / "setup").chmod(0o755)
+    answer = subprocess.run([scripts / script], text=True, timeout=60, stdout=subprocess.PIPE)
+    assert (answer.returncode, answer.stdout) == (5, "setting up\n")
+
+
 @pytest.fixture
 def busybox_root(tmp_path: Path) -> Path:
     """A chroot as scripts/check-debian leaves it, but with busybox only."""
