@@ -186,8 +186,10 @@ def test_a_chroot_ends_with_its_script(busybox_root: Path, number: signal.Signal
     (["scripts/check-package", "11"], "Debian 11 is not known here: 12 and 13 are"),
     (["scripts/package", "--dpdk-sdk", "nowhere"], "--dpdk-sdk: 'nowhere' is no folder"),
     (["scripts/test", "--dpdk", "nowhere"], "--dpdk: 'nowhere' is no folder"),
+    (["scripts/test", "unit", "lint"], "unit or lint: one at a time, or all"),
     ([sys.executable, "tests/run.py", "dpdk:doc"], f"{ROOT}/doc is no DPDK source tree"),
-], ids=["release", "somebody's folder", "option", "packages' release", "no driver headers", "no folder", "no DPDK"])
+], ids=["release", "somebody's folder", "option", "packages' release", "no driver headers", "no folder", "two suites",
+         "no DPDK"])
 def test_scripts_refuse(command: list[str], says: str) -> None:
     answer = subprocess.run(command, cwd=ROOT, text=True, timeout=60, stdin=subprocess.DEVNULL,
                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
