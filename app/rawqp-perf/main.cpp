@@ -49,7 +49,8 @@ uint16_t port_number(const std::string& text) {
     if (rte_eth_dev_get_port_by_name(text.c_str(), &id) == 0) return id;
     char* end = nullptr;
     const unsigned long number = strtoul(text.c_str(), &end, 10);
-    if (text.empty() || *end != '\0' || !rte_eth_dev_is_valid_port(static_cast<uint16_t>(number)))
+    if (text.empty() || *end != '\0' || number >= RTE_MAX_ETHPORTS ||
+        !rte_eth_dev_is_valid_port(static_cast<uint16_t>(number)))
         throw std::runtime_error("no port '" + text + "': is its driver loaded, its device given?");
     return static_cast<uint16_t>(number);
 }

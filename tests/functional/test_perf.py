@@ -155,6 +155,7 @@ def test_first_packet(start_softhca: StartSoftHca, build: Build, tmp_path: Path)
 
 @pytest.mark.parametrize("options, says", [
     (["--subject", "x=nobody"], "no port 'nobody'"),
+    (["--subject", "x=65536"], "no port '65536'"),
     (["--subject", "x"], "NAME=PORT"),
     (["--subject", "x=0", "--size", "12"], "64 to 9600"),
     (["--subject", "x=0", "--burst", "100"], "multiples"),
@@ -173,7 +174,7 @@ def test_first_packet(start_softhca: StartSoftHca, build: Build, tmp_path: Path)
 ])
 def test_mistakes_are_explained(build: Build, options: list[str], says: str) -> None:
     program = [str(build.folder / "app/rawqp-perf/rawqp-perf"), "-l", "0", "--no-huge", "-m", "64",
-               "--no-shconf", "--no-telemetry", "--no-pci", "--", *options]
+               "--no-shconf", "--no-telemetry", "--no-pci", "--vdev", "net_null0", "--", *options]
     answer = subprocess.run(program, capture_output=True, text=True, timeout=60,
                             env=build.env(build.folder / "perf-reports"))
     assert answer.returncode != 0
