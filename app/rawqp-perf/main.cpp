@@ -257,9 +257,10 @@ Figure measure_one(Subject& subject, const std::string& measure, const FrameSize
                    uint16_t burst, const Options& options, CpuHold* hold) {
     if (measure == "latency") return measure_latency(subject, sizes, burst, options);
     if (measure == "rate") return measure_rate(subject, sizes, burst, options);
-    if (measure == "rate_by_rules")
-        return measure_rate_by_rules(subject.peer->port(), subject.needs_port(measure), sizes,
-                                     burst, options);
+    if (measure == "rate_by_rules") {
+        Port& port = subject.needs_port(measure); // rings:CPU has no peer either
+        return measure_rate_by_rules(subject.peer->port(), port, sizes, burst, options);
+    }
     if (measure == "flows") return measure_flows(subject.needs_port(measure), options.rules);
     if (measure == "flows_async")
         return measure_async_flows(subject.needs_port(measure), options.rules);

@@ -157,6 +157,7 @@ def test_first_packet(start_softhca: StartSoftHca, build: Build, tmp_path: Path)
     (["--subject", "x=nobody"], "no port 'nobody'"),
     (["--subject", "x=65536"], "no port '65536'"),
     (["--subject", "x=nobody", "--measure", "latency", "--burst", "100"], "no port 'nobody'"),
+    (["--subject", "x=rings:0", "--measure", "rate_by_rules"], "rate_by_rules: only for a port"),
     (["--subject", "x"], "NAME=PORT"),
     (["--subject", "x=0", "--size", "12"], "64 to 9600"),
     (["--subject", "x=0", "--burst", "100"], "multiples"),
