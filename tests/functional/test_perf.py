@@ -183,6 +183,18 @@ def test_mistakes_are_explained(build: Build, options: list[str], says: str) -> 
     assert says in answer.stderr + answer.stdout
 
 
+def test_the_example_of_the_manual(build: Build) -> None:
+    """All is accepted but the ports, which are of another machine."""
+    example = re.search(r"    rawqp-perf -l (.*\\\n)+.*", (ROOT / "doc/bench.md").read_text())
+    assert example
+    own = example[0].partition(" -- ")[2].replace("\\\n", "").split()
+    program = [str(build.folder / "app/rawqp-perf/rawqp-perf"), "-l", "0", "--no-huge", "-m", "64",
+               "--no-shconf", "--no-telemetry", "--no-pci", "--", *own]
+    answer = subprocess.run(program, capture_output=True, text=True, timeout=60,
+                            env=build.env(build.folder / "perf-reports"))
+    assert "no port '0000:81:00.0'" in answer.stderr, answer.stderr
+
+
 def test_the_floor_of_rates_delivers_packets(build: Build, tmp_path: Path) -> None:
     """All packets sent, of each size."""
     out, sizes = tmp_path / "out", ["64", "imix", "1500"]
