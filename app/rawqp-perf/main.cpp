@@ -18,6 +18,7 @@
 #include <numeric>
 #include <set>
 #include <stdexcept>
+#include <string_view>
 #include <type_traits>
 #include <variant>
 
@@ -392,16 +393,30 @@ int run(const Options& options) {
     return report.failures.empty() ? 0 : 1;
 }
 
+/// The place of the `--` after which --help is asked for; 0: it is not.
+int place_of_help(int argc, char** argv) {
+    char** const end = argv + argc;
+    char** const own = std::find(argv, end, std::string_view("--"));
+    const bool help = std::any_of(
+        own, end, [](const std::string_view word) { return word == "--help" || word == "-h"; });
+    return help ? static_cast<int>(own - argv) : 0;
+}
+
 } // namespace
 } // namespace perf
 
 int main(int argc, char** argv) {
+    int status = 0;
+    // Without EAL, which may not start here: without hugepages, say.
+    if (const int place = perf::place_of_help(argc, argv)) {
+        (void)perf::parse_options(argc - place, argv + place, status);
+        return status;
+    }
     const int used = rte_eal_init(argc, argv);
     if (used < 0) {
         fmt::print(stderr, "rawqp-perf: EAL did not start, see above\n");
         return 1;
     }
-    int status = 0;
     argv[used] = argv[0];
     try {
         if (const auto options = perf::parse_options(argc - used, argv + used, status))

@@ -195,6 +195,14 @@ def test_the_example_of_the_manual(build: Build) -> None:
     assert "no port '0000:81:00.0'" in answer.stderr, answer.stderr
 
 
+def test_help_needs_no_eal(build: Build) -> None:
+    """Which does not start without hugepages, or with options like these."""
+    answer = subprocess.run([str(build.folder / "app/rawqp-perf/rawqp-perf"), "--no-such-option", "--", "--help"],
+                            capture_output=True, text=True, timeout=60,
+                            env=build.env(build.folder / "perf-reports"))
+    assert answer.returncode == 0 and "rate_by_rules" in answer.stdout, answer.stderr
+
+
 def test_the_floor_of_rates_delivers_packets(build: Build, tmp_path: Path) -> None:
     """All packets sent, of each size."""
     out, sizes = tmp_path / "out", ["64", "imix", "1500"]
