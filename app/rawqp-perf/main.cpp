@@ -318,7 +318,7 @@ void measure_setup(const Options& options, const PortSetup& setup, CpuHold* hold
             subjects.push_back(std::make_unique<Subject>(spec, own, options.distance));
         });
     report.pools = resident(memory_of_pools());
-    fmt::print("packets and rings: {} MiB, of them {} MiB on huge pages\n",
+    fmt::print(options.text(), "packets and rings: {} MiB, of them {} MiB on huge pages\n",
                report.pools.bytes >> 20, report.pools.on_huge_pages >> 20);
     report.subjects.clear();
     for (const auto& subject : subjects)
@@ -341,7 +341,7 @@ void measure_setup(const Options& options, const PortSetup& setup, CpuHold* hold
                             figure.fast_free = setup.fast_free;
                             figure.distance = name_of(options.distance);
                             figure.pass = pass;
-                            print_figure(figure);
+                            print_figure(figure, options.text());
                             report.figures.push_back(std::move(figure));
                         });
                     }
@@ -359,7 +359,7 @@ void measure_probes(const Options& options, Report& report) {
                                                  {.queues = 1, .descriptors = options.descriptors});
             figure.subject = probe.substr(0, equals);
             figure.pass = pass;
-            print_figure(figure);
+            print_figure(figure, options.text());
             report.figures.push_back(std::move(figure));
         }
 }
@@ -370,7 +370,7 @@ int run(const Options& options) {
     if (options.distance == Distance::far) {
         hold = std::make_unique<CpuHold>(*options.device_cpu);
         report.distance = hold->proof();
-        fmt::print("{}\n", report.distance);
+        fmt::print(options.text(), "{}\n", report.distance);
     }
     choose_pages(options.pages);
     if (options.distance == Distance::cold && !evict({}))

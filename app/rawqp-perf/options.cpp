@@ -198,7 +198,9 @@ std::optional<Options> parse_options(int argc, char** argv, int& status) {
     app.add_flag("--step", options.step,
                  "print \"your turn\" before each figure, and in a primary process at the end, and"
                  " wait for a line on standard input, so that two processes can alternate");
-    app.add_option("--json", options.json, "write all figures to this file; - is standard output");
+    app.add_option(
+        "--json", options.json,
+        "write all figures to this file; - is standard output, and text goes to standard error");
     try {
         app.parse(argc, argv);
         std::transform(subjects.begin(), subjects.end(), std::back_inserter(options.subjects),

@@ -6,6 +6,7 @@
 #include "app/rawqp-perf/frames.hpp"
 #include "app/rawqp-perf/pages.hpp"
 
+#include <cstdio>
 #include <optional>
 #include <string>
 #include <vector>
@@ -48,6 +49,9 @@ struct Options {
     bool step = false; ///< each line on standard input starts the measurement of a figure
     std::string json;
     std::string trace; ///< folder for steps of a round of each subject and measure; empty: none
+
+    /// Where lines for people go: not between those of JSON.
+    [[nodiscard]] std::FILE* text() const { return json == "-" ? stderr : stdout; }
 };
 
 /// Parses and checks. Ends the process (by CLI11's rules) for --help; nullopt with a message on

@@ -19,7 +19,7 @@ double percentile(std::vector<double>& values, double fraction) {
     return values[static_cast<size_t>(std::lround(last * fraction))];
 }
 
-void print_figure(const Figure& figure) {
+void print_figure(const Figure& figure, std::FILE* out) {
     std::string line =
         fmt::format("{:<16} {:<12} {:>5} B  burst {:<3} queues {:<3} {:<9} pass {:<2}",
                     figure.subject, figure.measure, figure.size, figure.burst, figure.queues,
@@ -27,8 +27,8 @@ void print_figure(const Figure& figure) {
     line += fmt::format(" {:>12.2f} {}", figure.value, figure.unit);
     for (const auto& [name, value] : figure.more)
         line += fmt::format("  {} {:.6g}", name, value);
-    fmt::print("{}\n", line);
-    fflush(stdout);
+    fmt::print(out, "{}\n", line);
+    fflush(out);
 }
 
 void write_json(const Report& report, const std::string& file) {

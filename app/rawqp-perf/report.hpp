@@ -5,6 +5,7 @@
 #include "app/rawqp-perf/pages.hpp"
 
 #include <cstdint>
+#include <cstdio>
 #include <map>
 #include <string>
 #include <vector>
@@ -40,7 +41,7 @@ struct Report {
 /// Value at `fraction` (0 … 1) of the values, which it sorts.
 double percentile(std::vector<double>& values, double fraction);
 
-void print_figure(const Figure& figure);
+void print_figure(const Figure& figure, std::FILE* out);
 /// Writes {"tsc_hz", "cpus", "memory": {"resident", "on_huge_pages"}, "subjects": […],
 /// "figures": […], "failures": […]}; "-" is stdout.
 /// Throws on failure.

@@ -216,6 +216,16 @@ def test_the_floor_of_rates_delivers_packets(build: Build, tmp_path: Path) -> No
     assert all(figure["value"] > 0 and figure["lost"] == 0 for figure in figures)
 
 
+def test_json_on_standard_output_is_all_there(build: Build) -> None:
+    """So that another program can read it from a pipe."""
+    program = [str(build.folder / "app/rawqp-perf/rawqp-perf"), *EAL, "--no-pci", "--", "--subject",
+               "floor=rings:0", "--measure", "rate", "--seconds", "0.05", "--passes", "1", "--json", "-"]
+    answer = subprocess.run(program, check=True, timeout=60, capture_output=True, text=True,
+                            env=build.env(build.folder / "perf-reports"))
+    (figure,) = json.loads(answer.stdout)["figures"]
+    assert figure["measure"] == "rate" and "packets/s" in answer.stderr
+
+
 def test_queues_let_go_of_their_pools(build: Build) -> None:
     """net_tap frees the mbufs of its receive queues when EAL closes it, after the pools are gone."""
     taps = ["--vdev", "net_tap0,iface=ta", "--vdev", "net_tap1,iface=tb"]
