@@ -55,8 +55,9 @@ class Telemetry {
 
 std::vector<std::string> sockets() {
     std::vector<std::string> folders = {"/var/run/dpdk", "/tmp/dpdk"};
-    if (const char* const own = std::getenv("XDG_RUNTIME_DIR"))
-        folders.push_back(fmt::format("{}/dpdk", own));
+    for (const char* const variable : {"XDG_RUNTIME_DIR", "RUNTIME_DIRECTORY"}) // of systemd
+        if (const char* const own = std::getenv(variable))
+            folders.push_back(fmt::format("{}/dpdk", own));
     std::vector<std::string> found;
     for (const std::string& folder : folders)
         for (const std::string& prefix : files::entries(folder))

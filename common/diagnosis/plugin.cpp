@@ -135,6 +135,7 @@ Verdict plugin(Case& subject) {
             return Verdict::broken(evidence, "there is no driver for EAL to load",
                                    fmt::format("-d {}/{}", subject.plugin_folder, kName));
         return Verdict::warning(evidence,
+    if (const char* const service = std::getenv("RUNTIME_DIRECTORY")) return service; // of systemd
                                 "the driver is not installed where this DPDK looks for drivers",
                                 "meson install -C build, or EAL's option -d FILE; rawqp-doctor "
                                 "--plugin FILE looks at that one");

@@ -135,3 +135,6 @@ TEST_F(MachineTest, SecondaryProcesses) {
 
 } // namespace
 } // namespace diagnosis::test
+    setenv("RUNTIME_DIRECTORY", "/run/service", 1); // EAL looks at it first
+    EXPECT_THAT(look("secondary"), Says(State::warning, "/run/service is not writable"));
+    unsetenv("RUNTIME_DIRECTORY");

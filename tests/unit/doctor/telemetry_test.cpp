@@ -63,12 +63,15 @@ class Program {
     std::thread thread_;
 };
 
+/// The variable names the folder; systemd sets the second one for its services.
+class Telemetry : public testing::TestWithParam<const char*> {};
+
 /// EAL numbers the sockets of programs with the same file prefix, which --in-memory allows.
-TEST(Telemetry, ProgramsWithOneFilePrefix) {
+TEST_P(Telemetry, ProgramsWithOneFilePrefix) {
     std::string folder = fs::temp_directory_path() / "doctor.XXXXXX";
     ASSERT_NE(mkdtemp(folder.data()), nullptr);
     fs::create_directories(folder + "/dpdk/rte");
-    setenv("XDG_RUNTIME_DIR", folder.c_str(), 1);
+    setenv(GetParam(), folder.c_str(), 1);
     std::vector<std::string> names;
     {
         const Program first(folder + "/dpdk/rte/dpdk_telemetry.v2", 7);
@@ -76,10 +79,12 @@ TEST(Telemetry, ProgramsWithOneFilePrefix) {
         for (const DpdkPort& port : running_ports()) // of this machine, too
             names.push_back(port.name);
     }
-    unsetenv("XDG_RUNTIME_DIR");
+    unsetenv(GetParam());
     fs::remove_all(folder);
     EXPECT_THAT(names, testing::IsSupersetOf({"net_rawqp0 (pid 7)", "net_rawqp0 (pid 8)"}));
 }
+INSTANTIATE_TEST_SUITE_P(Folders, Telemetry,
+                         testing::Values("XDG_RUNTIME_DIR", "RUNTIME_DIRECTORY"));
 
 } // namespace
 } // namespace doctor
