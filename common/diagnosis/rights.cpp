@@ -126,12 +126,14 @@ std::vector<std::string> rdma_cgroups(const Host& host) {
     return folders;
 }
 
-/// Whether a file gives the capability to those who run it: struct vfs_cap_data of the kernel.
+/// Whether a file gives the capability to those who run it, so that they need not raise it
+/// themselves: struct vfs_cap_data of the kernel.
 bool file_gives(const std::string& path, unsigned capability) {
     vfs_cap_data data{};
     const ssize_t size = getxattr(path.c_str(), "security.capability", &data, sizeof data);
     const auto needed = static_cast<ssize_t>(offsetof(vfs_cap_data, data[1]));
-    return size >= needed && (data.data[0].permitted >> capability & 1) != 0;
+    return size >= needed && (data.magic_etc & VFS_CAP_FLAGS_EFFECTIVE) != 0 &&
+           (data.data[0].permitted >> capability & 1) != 0;
 }
 
 } // namespace
@@ -208,7 +210,7 @@ Verdict capability(Case& subject) {
         return Verdict::broken(
             fmt::format("effective capabilities of this process: {}{}",
                         subject.host.field("/proc/thread-self/status", "CapEff"),
-                        subject.program.empty() ? "" : "; file capabilities of the program: none"),
+                        subject.program.empty() ? "" : "; the program's file does not give it"),
             "CAP_NET_RAW is needed for RAW_PACKET queue pairs and flow rules",
             net_raw_remedy(subject.program));
     const std::string evidence =
