@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <map>
 #include <set>
 #include <sys/stat.h>
@@ -36,8 +37,8 @@ std::string world_writable_parent(const Host& host, std::string path) {
     return {};
 }
 
-/// ABI versions of the DPDK libraries in folders that the dynamic linker looks into: "23".
-std::set<std::string> installed_abis(const Case& subject) {
+/// Folders that the dynamic linker looks into.
+std::vector<std::string> library_folders(const Case& subject) {
     std::vector<std::string> folders = {"/usr/lib", "/usr/lib64", "/usr/local/lib",
                                         "/usr/local/lib64"};
     // …/dpdk/pmds-23.0 lies in the folder of the libraries.
@@ -53,9 +54,26 @@ std::set<std::string> installed_abis(const Case& subject) {
             rest.remove_prefix(std::min(colon + 1, rest.size()));
         }
     }
+    return folders;
+}
+
+/// The file that EAL loads for `-d NAME`: that of a path, else the one that the dynamic linker
+/// finds.
+std::string file_of_option(const Case& subject, const std::string& name) {
+    if (subject.host.exists(name)) return std::filesystem::absolute(name).lexically_normal();
+    if (name.find('/') == name.npos)
+        for (const std::string& folder : library_folders(subject))
+            if (const std::string file = fmt::format("{}/{}", folder, name);
+                subject.host.exists(file))
+                return file;
+    return name;
+}
+
+/// ABI versions of the DPDK libraries there: "23".
+std::set<std::string> installed_abis(const Case& subject) {
     constexpr std::string_view kEal = "librte_eal.so.";
     std::set<std::string> found;
-    for (const std::string& folder : folders)
+    for (const std::string& folder : library_folders(subject))
         for (const std::string& name : subject.host.list(folder))
             if (name.starts_with(kEal) && name.find('.', kEal.size()) == name.npos)
                 found.insert(name.substr(kEal.size()));
@@ -117,6 +135,7 @@ std::string complaint(const std::string& devargs,
 
 /// Where EAL keeps what processes share.
 std::string runtime_folder() {
+    if (const char* const service = std::getenv("RUNTIME_DIRECTORY")) return service; // of systemd
     const char* const own = std::getenv("XDG_RUNTIME_DIR");
     if (geteuid() == 0) return "/var/run";
     return own != nullptr ? own : "/tmp";
@@ -127,15 +146,15 @@ std::string runtime_folder() {
 Verdict plugin(Case& subject) {
     const bool given = !subject.plugin.empty();
     if (!given) subject.plugin = fmt::format("{}/{}", subject.plugin_folder, kName);
-    const std::string file = subject.host.at(subject.plugin);
-    const auto bytes = files::contents(file);
+    const bool by_path = subject.host.exists(subject.plugin); // EAL checks who may write to it
+    subject.plugin = file_of_option(subject, subject.plugin);
+    const auto bytes = files::contents(subject.host.at(subject.plugin));
     if (!bytes) {
         const std::string evidence = fmt::format("{} cannot be read", subject.plugin);
         if (given)
             return Verdict::broken(evidence, "there is no driver for EAL to load",
                                    fmt::format("-d {}/{}", subject.plugin_folder, kName));
         return Verdict::warning(evidence,
-    if (const char* const service = std::getenv("RUNTIME_DIRECTORY")) return service; // of systemd
                                 "the driver is not installed where this DPDK looks for drivers",
                                 "meson install -C build, or EAL's option -d FILE; rawqp-doctor "
                                 "--plugin FILE looks at that one");
@@ -149,7 +168,8 @@ Verdict plugin(Case& subject) {
             "the driver was built for another release of DPDK than is installed",
             "build it anew with the DPDK that runs the program (scripts/setup), or put that "
             "DPDK's libraries in LD_LIBRARY_PATH");
-    const std::string open = world_writable_parent(subject.host, subject.plugin);
+    const std::string open =
+        by_path ? world_writable_parent(subject.host, subject.plugin) : std::string();
     if (!open.empty())
         return Verdict::broken(
             fmt::format("every user may write to {}", open),

@@ -49,6 +49,34 @@ TEST_F(MachineTest, DriverBelowAWorldWritableFolder) {
     EXPECT_THAT(look("plugin"), Says(State::broken, "LD_LIBRARY_PATH=/home/me/build"));
 }
 
+TEST_F(MachineTest, DriverByAPathFromTheCurrentFolder) {
+    subject.host = Host();
+    subject.plugin_folder = root.string() + kFolder;
+    write("/usr/lib/here/librte_eal.so.23", "");
+    subject.plugin = "build/librte_net_rawqp.so";
+    write("/home/me/build/librte_net_rawqp.so", driver_file("23"));
+    ASSERT_EQ(chmod((root / "home/me").c_str(), 0777), 0);
+    const fs::path before = fs::current_path();
+    fs::current_path(root / "home/me");
+    EXPECT_THAT(look("plugin"),
+                Says(State::broken, "every user may write to " + fs::current_path().string()));
+    fs::current_path(before);
+}
+
+/// As the driver's guide advises below a world-writable folder.
+TEST_F(MachineTest, DriverThatTheLinkerFinds) {
+    write("/usr/lib/librte_eal.so.23", "");
+    write("/home/me/build/librte_net_rawqp.so", driver_file("23"));
+    ASSERT_EQ(chmod((root / "home/me").c_str(), 0777), 0);
+    subject.plugin = "librte_net_rawqp.so";
+    EXPECT_THAT(look("plugin"), Says(State::broken, "there is no driver for EAL to load"));
+    setenv("LD_LIBRARY_PATH", "/opt/lib:/home/me/build", 1);
+    EXPECT_THAT(look("plugin"), Says(State::ok, "/home/me/build/librte_net_rawqp.so"));
+    subject.devargs = "device=mlx5_0,txq_mpw=2";
+    EXPECT_THAT(look("devargs"), Says(State::broken, "txq_mpw=2: neither 0 nor 1"));
+    unsetenv("LD_LIBRARY_PATH");
+}
+
 /// Complaint: device arguments are a dark art.
 TEST_F(MachineTest, DeviceArguments) {
     subject.plugin = kPlugin;
@@ -130,11 +158,11 @@ TEST_F(MachineTest, SecondaryProcesses) {
     EXPECT_THAT(look("secondary"), Says(State::warning, "no hugepages"));
     write("/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages", "512");
     EXPECT_THAT(look("secondary"), Says(State::ok, "is writable"));
+    setenv("RUNTIME_DIRECTORY", "/run/service", 1); // EAL looks at it first
+    EXPECT_THAT(look("secondary"), Says(State::warning, "/run/service is not writable"));
+    unsetenv("RUNTIME_DIRECTORY");
     unsetenv("XDG_RUNTIME_DIR");
 }
 
 } // namespace
 } // namespace diagnosis::test
-    setenv("RUNTIME_DIRECTORY", "/run/service", 1); // EAL looks at it first
-    EXPECT_THAT(look("secondary"), Says(State::warning, "/run/service is not writable"));
-    unsetenv("RUNTIME_DIRECTORY");
