@@ -23,7 +23,7 @@ Outcome<uint32_t> Device::create_mkey(MkeyAttr attr) {
     if (!pd) return refuse(Status::bad_resource);
     if (attr.length > room_of(attr) || attr.iova + attr.length < attr.iova)
         return refuse(Status::bad_parameter);
-    if (attr.parts.size() >> Limits::kLogMaxKeyParts != 0) return refuse(Status::limit);
+    if (attr.parts.size() > size_t{1} << Limits::kLogMaxKeyParts) return refuse(Status::limit);
     const uint32_t lkey = state_->mkeys.insert(std::move(attr));
     if (lkey == 0) return refuse(Status::limit);
     pd->users++;

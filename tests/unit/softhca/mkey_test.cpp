@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Indirect keys, which consist of parts of other keys, and keys without memory.
 #include "app/softhca/core/mkey.hpp"
+#include "tests/unit/softhca/refusal.hpp"
 #include "tests/unit/softhca/testbed.hpp"
 
 #include <algorithm>
@@ -215,6 +216,18 @@ TEST_F(KeyOfNothing, TakesWhatNobodyWants) {
     EXPECT_EQ(expect_packet(rx_cq).byte_count, frame.size());
     EXPECT_EQ(get(memory_at(0), frame.size() - 20),
               testbed::Bytes(frame.begin() + 20, frame.end()));
+}
+
+class KeyLimits : public testbed::Testbed {};
+
+TEST_F(KeyLimits, AKeyHasAsManyPartsAsAnnounced) {
+    MkeyAttr attr;
+    attr.pd = pd;
+    attr.length = size_t{1} << Limits::kLogMaxKeyParts;
+    attr.parts.assign(attr.length, {lkey, 0, 1});
+    EXPECT_TRUE(device->create_mkey(attr));
+    attr.parts.push_back(attr.parts.front());
+    EXPECT_EQ(testbed::refusal(device->create_mkey(attr)), Status::limit);
 }
 
 TEST_F(KeyOfNothing, IsNotTheOneOfAHole) {
