@@ -179,11 +179,21 @@ FwStatus enter(Firmware& firmware, core::Number number, Object& qp, State to) {
     return FwStatus::ok;
 }
 
+/// The QP's queue may have failed since the last command.
+State state_of(const Firmware& firmware, core::Number number, const Object& qp) {
+    const QpRole role = role_of(qp);
+    const auto state = static_cast<State>(qp.state);
+    if (role == QpRole::umr || role == QpRole::tells) return state;
+    const auto queue =
+        role == QpRole::loops ? firmware.device.query_sq(number) : firmware.device.query_rq(number);
+    return queue == core::QueueState::error ? kError : state;
+}
+
 template <State kFrom, State kTo> FwStatus step(Firmware& firmware, Command& command) {
     const core::Number number = object_number(command);
     Object* const qp = firmware.objects.find(Kind::qp, number);
     if (!qp) return FwStatus::bad_resource;
-    if (qp->state != kFrom) return FwStatus::bad_resource_state;
+    if (state_of(firmware, number, *qp) != kFrom) return FwStatus::bad_resource_state;
     return enter(firmware, number, *qp, kTo);
 }
 
@@ -218,9 +228,13 @@ template <State kTo> FwStatus force(Firmware& firmware, Command& command) {
 }
 
 FwStatus query_qp(Firmware& firmware, Command& command) {
-    Object* const qp = firmware.objects.find(Kind::qp, object_number(command));
+    const core::Number number = object_number(command);
+    const Object* const qp = firmware.objects.find(Kind::qp, number);
     const FwStatus status = answer_context(command, qp, PRM(query_qp_out, qpc));
-    if (qp) command.output().at(PRM(query_qp_out, qpc)).set(PRM(qpc, state), qp->state);
+    if (qp)
+        command.output()
+            .at(PRM(query_qp_out, qpc))
+            .set(PRM(qpc, state), state_of(firmware, number, *qp));
     return status;
 }
 

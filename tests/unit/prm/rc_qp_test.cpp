@@ -55,6 +55,24 @@ TEST_P(RcQpTest, ItGoesThroughItsStatesAndWithItsUsersLeave) {
     EXPECT_EQ(step(REQUEST(DESTROY_CQ, destroy_cq), cq), FwStatus::ok);
 }
 
+TEST_P(RcQpTest, AQueueThatFailsTakesItIntoError) {
+    constexpr uint32_t kReadyToSend = 3, kError = 6;
+    const Number qpn = made(create());
+    const auto state = [&] {
+        return run(by(mine, REQUEST(QUERY_QP, query_qp).number(qpn)))
+            .get(inside(PRM(query_qp_out, qpc), PRM(qpc, state)));
+    };
+    ASSERT_EQ(step(REQUEST(RST2INIT_QP, rst2init_qp), qpn), FwStatus::ok);
+    ASSERT_EQ(status(to_rtr(qpn, qpn, true)), FwStatus::ok);
+    ASSERT_EQ(step(REQUEST(RTR2RTS_QP, rtr2rts_qp), qpn), FwStatus::ok);
+    EXPECT_EQ(state(), kReadyToSend);
+    ASSERT_TRUE(transport->device().inject_fatal(qpn));
+    EXPECT_EQ(state(), kError);
+    EXPECT_EQ(step(REQUEST(RTS2RTS_QP, rts2rts_qp), qpn), FwStatus::bad_resource_state);
+    EXPECT_EQ(step(REQUEST(2RST_QP, qp_2rst), qpn), FwStatus::ok);
+    EXPECT_EQ(state(), 0u);
+}
+
 TEST_P(RcQpTest, NobodyElseIsItsPeer) {
     const Number qpn = made(create());
     ASSERT_EQ(step(REQUEST(RST2INIT_QP, rst2init_qp), qpn), FwStatus::ok);
