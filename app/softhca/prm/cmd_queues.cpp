@@ -10,7 +10,6 @@ namespace {
 
 constexpr uint8_t kStateReset = 0, kStateReady = 1, kStateError = 3;
 constexpr uint64_t kModifyPacing = 1; // MLX5_MODIFY_SQ_*: bit 0 of modify_bitmask
-constexpr core::Number kFirstRmp = 0x1000, kLastRmp = 0xffff; // RMPs and SRQs share numbers
 
 std::optional<core::QueueState> queue_state(uint64_t prm) {
     switch (prm) {
@@ -276,14 +275,16 @@ FwStatus set_delay_drop(Firmware& firmware, Command& command) {
 
 // ---------------------------------------------------------------- RMP, XRC SRQ
 
-// The kernel creates these at start, and no packet of an Ethernet port uses them. Their numbers
-// come from one generator: the kernel keeps both kinds in one table.
+// The kernel creates these at start, and no packet of an Ethernet port uses them. It keeps both
+// kinds in one table, so that no number may be that of one of each.
+constexpr core::Number kFirstRmp = 0x1000, kFirstXrcSrq = 0x8000, kLastXrcSrq = 0xffff;
 
 FwStatus add_shared_rq(Firmware& firmware, Command& command, Kind kind,
                        std::vector<uint8_t> context, std::vector<Ref> uses) {
-    const core::Number number = firmware.objects.new_number(Kind::rmp, kFirstRmp, kLastRmp);
-    if (number == 0 || firmware.objects.full(kind) || firmware.objects.look_up(kind, number))
-        return FwStatus::exceeded_limit;
+    const core::Number number = kind == Kind::rmp
+                                    ? firmware.objects.new_number(kind, kFirstRmp, kFirstXrcSrq - 1)
+                                    : firmware.objects.new_number(kind, kFirstXrcSrq, kLastXrcSrq);
+    if (number == 0) return FwStatus::exceeded_limit;
     if (!firmware.objects.exist(uses)) return FwStatus::bad_resource;
     return add_object(firmware, command, kind, number,
                       {.context = std::move(context), .uses = std::move(uses)});

@@ -132,6 +132,24 @@ TEST_P(UsersTest, KeysAreMadeOfKeys) {
     EXPECT_EQ(status(indirect(kFixed + 1, 2)), FwStatus::bad_parameter) << "device memory";
 }
 
+TEST_P(UsersTest, OneSharedReceiveQueueOfEachKindInEitherOrder) {
+    constexpr Field kSrq = PRM(create_xrc_srq_in, xrc_srq_context_entry);
+    const Number xrcd = made(by(mine, REQUEST(ALLOC_XRCD, alloc_xrcd)));
+    const Request create_rmp =
+        by(mine, REQUEST(CREATE_RMP, create_rmp)
+                     .set(inside(inside(PRM(create_rmp_in, ctx), PRM(rmpc, wq)), PRM(wq, pd)), pd));
+    const Request create_srq = by(mine, REQUEST(CREATE_XRC_SRQ, create_xrc_srq)
+                                            .set(inside(kSrq, PRM(xrc_srqc, pd)), pd)
+                                            .set(inside(kSrq, PRM(xrc_srqc, xrcd)), xrcd));
+    const Number rmp = made(create_rmp), srq = made(create_srq);
+    EXPECT_NE(rmp, srq);
+    EXPECT_EQ(status(create_rmp), FwStatus::exceeded_limit);
+    EXPECT_EQ(status(create_srq), FwStatus::exceeded_limit);
+    EXPECT_EQ(status(by(mine, REQUEST(DESTROY_XRC_SRQ, destroy_xrc_srq).number(srq))),
+              FwStatus::ok);
+    EXPECT_NE(made(create_srq), rmp);
+}
+
 TEST_P(UsersTest, UmemsHaveTheirPages) {
     const Field count = inside(PRM(create_umem_in, umem), PRM(umem, num_of_mtt));
     EXPECT_EQ(status(by(mine, umem_request(true).set(count, kPages + 1))),
