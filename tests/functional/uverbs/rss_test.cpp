@@ -122,6 +122,20 @@ TEST_F(RssTest, ObjectsInUseAreBusy) {
     table.reset();
 }
 
+TEST_F(RssTest, ThePdOfAnRssQpIsBusy) {
+    make_table(2);
+    PdHandle own(ibv_alloc_pd(context.get()));
+    ASSERT_TRUE(own);
+    std::swap(pd, own);
+    QpHandle rss = make_rss(kUdp4);
+    std::swap(pd, own);
+    ASSERT_TRUE(rss);
+    EXPECT_EQ(ibv_dealloc_pd(own.get()), EBUSY);
+    rss.reset();
+    EXPECT_EQ(ibv_dealloc_pd(own.release()), 0);
+    table.reset();
+}
+
 TEST_F(RssTest, ContradictoryHashesAreRefused) {
     make_table(2);
     const struct {
