@@ -42,6 +42,7 @@ struct CqRequest {
     uint32_t cqe;
     uint32_t comp_vector;
     int32_t comp_channel;
+    bool ignores_overrun = false;
 };
 
 /// Creates the CQ and fills in handle and size of the answer.
@@ -81,7 +82,8 @@ Errno make_cq(Context& context, const CqRequest& request, const WriteCommand& co
                                    .listener = &context.events,
                                    .cookie = reinterpret_cast<uint64_t>(&cq->events),
                                    .events = cq->events.channel != nullptr,
-                                   .compress = compress});
+                                   .compress = compress,
+                                   .ignore_overrun = request.ignores_overrun});
     if (!number) return errno_of(number);
     cq->number = *number;
     cq->entries = entries - 1;
@@ -123,14 +125,16 @@ Errno create_cq_ex(Context& context, const WriteCommand& command) {
         IB_UVERBS_CQ_FLAGS_TIMESTAMP_COMPLETION | IB_UVERBS_CQ_FLAGS_IGNORE_OVERRUN;
     if (request.comp_mask || request.reserved) return EINVAL;
     if (request.flags & ~kKnownFlags) return EOPNOTSUPP;
-    // CQEs always have a timestamp. Overruns are always detected: no device could do better.
+    // CQEs always have a timestamp.
     ib_uverbs_ex_create_cq_resp out{};
-    if (const Errno error = make_cq(context,
-                                    {.user_handle = request.user_handle,
-                                     .cqe = request.cqe,
-                                     .comp_vector = request.comp_vector,
-                                     .comp_channel = request.comp_channel},
-                                    command, out.base))
+    if (const Errno error =
+            make_cq(context,
+                    {.user_handle = request.user_handle,
+                     .cqe = request.cqe,
+                     .comp_vector = request.comp_vector,
+                     .comp_channel = request.comp_channel,
+                     .ignores_overrun = (request.flags & IB_UVERBS_CQ_FLAGS_IGNORE_OVERRUN) != 0},
+                    command, out.base))
         return error;
     command.out.put(out);
     return 0;

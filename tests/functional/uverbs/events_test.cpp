@@ -226,5 +226,27 @@ TEST_F(EventsTest, CqOverrunIsReportedOnTheCq) {
     EXPECT_EQ(event.element.cq, small.get());
 }
 
+/// The CQ goes around, and so does the queue that completes there.
+TEST_F(EventsTest, AnOverrunMayBeIgnored) {
+    ibv_cq_init_attr_ex attributes{};
+    attributes.cqe = 3; // four entries
+    attributes.comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS;
+    attributes.flags = IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
+    ibv_cq_ex* const made = ibv_create_cq_ex(context.get(), &attributes);
+    ASSERT_TRUE(made) << std::strerror(errno);
+    const CqHandle small(ibv_cq_ex_to_cq(made));
+    const QpHandle sender = make_qp(pd.get(), small.get(), endpoint->receive_cq.get(), 16);
+    for (const auto state : {IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS})
+        to_state(sender.get(), state);
+    endpoint->start();
+    const FlowHandle flow = FlowBuilder().add(eth_spec()).create(endpoint->qp.get());
+    ASSERT_TRUE(flow);
+    for (int i = 0; i < 6; i++) {
+        send_on(sender.get(), *endpoint);
+        ASSERT_EQ(endpoint->receive().size(), 64u) << i;
+    }
+    EXPECT_FALSE(readable(context->async_fd, 0));
+}
+
 } // namespace
 } // namespace test
