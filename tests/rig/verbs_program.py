@@ -22,6 +22,7 @@ SUITES = [
     "NetdevTest",
     "ProcessTest",
     "QpTest",
+    "RateLimitTest",
     "RightsTest",
     "RingTest",
     "RssTest",

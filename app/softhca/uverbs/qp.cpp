@@ -349,13 +349,15 @@ Errno modify_qp(Context& context, const WriteCommand& command) {
 
 Errno modify_qp_ex(Context& context, const WriteCommand& command) {
     const auto request = command.in.as<ib_uverbs_ex_modify_qp>();
+    const bool paces = request.base.attr_mask & IBV_QP_RATE_LIMIT;
+    const Qp* const qp = context.objects.find<Qp>(request.base.qp_handle);
+    // First, as a refusal leaves the QP in its state.
+    if (paces && qp && !qp->rss && (!qp->sqn || request.rate_limit > Limits::kMaxRateKbps))
+        return EINVAL;
     if (const Errno error = modify(context, request.base)) return error;
-    if (request.base.attr_mask & IBV_QP_RATE_LIMIT) {
-        const Qp& qp = *context.objects.find<Qp>(request.base.qp_handle);
-        if (!qp.sqn) return EINVAL;
-        const auto paced = context.device->pace_sq(qp.sqn, request.rate_limit);
-        if (!paced) return errno_of(paced);
-    }
+    if (paces)
+        if (const Errno error = errno_of(context.device->pace_sq(qp->sqn, request.rate_limit)))
+            return error;
     ib_uverbs_ex_modify_qp_resp out{};
     command.out.put(out);
     command.driver_out.put(mlx5_ib_modify_qp_resp{});

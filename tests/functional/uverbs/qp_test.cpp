@@ -186,6 +186,35 @@ TEST_F(QpTest, RateLimitsAreThoseOfTheDevice) {
     EXPECT_EQ(set(0), 0) << "unlimited again";
 }
 
+class RateLimitTest : public QpTest {
+  protected:
+    void SetUp() override {
+        QpTest::SetUp();
+        ibv_device_attr_ex attributes{};
+        ASSERT_EQ(ibv_query_device_ex(context.get(), nullptr, &attributes), 0);
+        caps = attributes.packet_pacing_caps;
+        if (!(caps.supported_qpts & 1u << IBV_QPT_RAW_PACKET)) GTEST_SKIP() << "no packet pacing";
+    }
+    [[nodiscard]] static int limit_and_modify(ibv_qp* qp, ibv_qp_state state, uint32_t kbps) {
+        ibv_qp_attr attributes{};
+        attributes.qp_state = state;
+        attributes.rate_limit = kbps;
+        return ibv_modify_qp(qp, &attributes, IBV_QP_STATE | IBV_QP_RATE_LIMIT);
+    }
+    ibv_packet_pacing_caps caps{};
+};
+
+TEST_F(RateLimitTest, ARefusedOneLeavesTheState) {
+    const CqHandle cq = make_cq();
+    const QpHandle qp = make_qp(pd.get(), cq.get(), cq.get(), 16);
+    to_state(qp.get(), IBV_QPS_INIT);
+    to_state(qp.get(), IBV_QPS_RTR);
+    EXPECT_NE(limit_and_modify(qp.get(), IBV_QPS_RTS, caps.qp_rate_limit_max + 1), 0);
+    EXPECT_EQ(state_of(qp.get()), IBV_QPS_RTR);
+    EXPECT_EQ(limit_and_modify(qp.get(), IBV_QPS_RTS, caps.qp_rate_limit_max), 0);
+    EXPECT_EQ(state_of(qp.get()), IBV_QPS_RTS);
+}
+
 /// QPs share doorbell registers, and if several ring at the same time, the device sees only one.
 TEST_F(QpTest, ManyThatIdledAllSend) {
     constexpr int kQps = 96;
