@@ -245,6 +245,9 @@ Errno change_state(core::Device& device, Qp& qp, uint8_t to) {
         error = move_queues(device, qp, QueueState::ready, QueueState::ready);
     else if (qp.state == IBV_QPS_RTS && qp.sqn && device.query_sq(qp.sqn) == QueueState::error)
         error = EINVAL; // it has failed by itself, and only a reset makes it ready
+    // As mlx5_ib, which gives the rate back when the SQ leaves the ready state.
+    if (!error && qp.sqn && (to == IBV_QPS_RESET || to == IBV_QPS_ERR))
+        error = errno_of(device.pace_sq(qp.sqn, 0));
     if (!error) qp.state = to;
     return error;
 }

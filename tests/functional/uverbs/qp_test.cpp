@@ -215,6 +215,26 @@ TEST_F(RateLimitTest, ARefusedOneLeavesTheState) {
     EXPECT_EQ(state_of(qp.get()), IBV_QPS_RTS);
 }
 
+TEST_F(RateLimitTest, AResetEndsIt) {
+    constexpr std::chrono::seconds kPatience(5);
+    constexpr uint32_t kKbps = 1; // a frame of this size takes 12 seconds
+    const Frame frame = UdpFrame{.size = 1500}.bytes();
+    Endpoint endpoint(context.get(), pd.get());
+    for (const auto state : {IBV_QPS_INIT, IBV_QPS_RTR})
+        to_state(endpoint.qp.get(), state);
+    ASSERT_EQ(limit_and_modify(endpoint.qp.get(), IBV_QPS_RTS, kKbps), 0);
+    to_state(endpoint.qp.get(), IBV_QPS_RESET);
+    endpoint.start();
+    std::memcpy(endpoint.memory.data(), frame.data(), frame.size());
+    for (int i = 0; i < 2; i++) {
+        post_send(endpoint.qp.get(), reinterpret_cast<uint64_t>(endpoint.memory.data()),
+                  static_cast<uint32_t>(frame.size()), endpoint.mr->lkey);
+        ibv_wc wc{};
+        ASSERT_TRUE(wait_completion(endpoint.send_cq.get(), wc, kPatience)) << i;
+        EXPECT_EQ(wc.status, IBV_WC_SUCCESS);
+    }
+}
+
 /// QPs share doorbell registers, and if several ring at the same time, the device sees only one.
 TEST_F(QpTest, ManyThatIdledAllSend) {
     constexpr int kQps = 96;
