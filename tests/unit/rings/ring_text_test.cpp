@@ -119,8 +119,10 @@ TEST_F(TxText, PacketsWithTheirBlocks) {
 
     for (int i = 0; i < 16; ++i)
         execute_wqe(); // executes the first burst
-    ASSERT_EQ(rawqp::kMlx5Format.tx_done_cleanup(ring, 1), 16);
-    EXPECT_EQ(text(43), "descriptor 43: free\n");
+    ASSERT_EQ(rawqp::kMlx5Format.tx_done_cleanup(ring, 15), 15);
+    EXPECT_EQ(text(42), "descriptor 42: free\n");
+    EXPECT_EQ(text(43), fmt::format("descriptor 43: completed, mbuf {} is to be freed\n",
+                                    fmt::ptr(packets[15])));
     EXPECT_THAT(text(44), HasSubstr("blocks 16 to 32\n"));
 }
 

@@ -476,9 +476,12 @@ TEST_P(VerbsTx, StatusCleanupStop) {
         EXPECT_EQ(rawqp::kVerbsFormat.tx_descriptor_status(ring, 32), RTE_ETH_TX_DESC_FULL);
         EXPECT_EQ(rawqp::kVerbsFormat.tx_descriptor_status(ring, 31), RTE_ETH_TX_DESC_DONE);
         execute_all();
-        EXPECT_EQ(rawqp::kVerbsFormat.tx_done_cleanup(ring, 1), 16);
-        EXPECT_EQ(in_use(), 16u);
-        rawqp::kVerbsFormat.tx_stop(*ring);
+        EXPECT_EQ(rawqp::kVerbsFormat.tx_done_cleanup(ring, 17), 17);
+        EXPECT_EQ(in_use(), 15u);
+        EXPECT_EQ(rawqp::kVerbsFormat.tx_descriptor_text(*ring, 49),
+                  fmt::format("descriptor 49: completed, mbuf {} is to be freed\n",
+                              fmt::ptr(packets[17])));
+        EXPECT_EQ(rawqp::kVerbsFormat.tx_stop(*ring), 0u);
         EXPECT_EQ(in_use(), 0u);
         rawqp::kVerbsFormat.tx_start(*ring);
         EXPECT_TRUE(cq.queue.empty());
@@ -490,9 +493,45 @@ TEST_P(VerbsTx, CleanupCountsPackets) {
     for (uint32_t i = 0; i < 3; ++i)
         ASSERT_EQ(send({packet(i, {20, 20, 30}), packet(i, {64})}), 2u);
     execute_all();
-    EXPECT_EQ(rawqp::kVerbsFormat.tx_done_cleanup(ring, 1), 2) << "one completion's worth";
-    EXPECT_EQ(rawqp::kVerbsFormat.tx_done_cleanup(ring, 0), 4) << "of 8 mbufs";
+    EXPECT_EQ(rawqp::kVerbsFormat.tx_done_cleanup(ring, 1), 1);
+    EXPECT_EQ(in_use(), 9u);
+    EXPECT_EQ(rawqp::kVerbsFormat.tx_done_cleanup(ring, 0), 5) << "of 9 mbufs";
     EXPECT_EQ(in_use(), 0u);
+}
+
+/// What a clean-up with a limit leaves is freed when nothing more is reported, too.
+TEST_P(VerbsTx, CleanupFreesNoMoreThanAsked) {
+    start();
+    for (int round = 0; round < 10; ++round) {
+        std::vector<rte_mbuf*> packets;
+        for (uint32_t i = 0; i < 32; ++i)
+            packets.push_back(packet(i, {20, 50}));
+        ASSERT_EQ(send(packets), 32u);
+        execute_all();
+        for (unsigned left : {64u, 54u, 44u}) {
+            EXPECT_EQ(in_use(), left);
+            EXPECT_EQ(rawqp::kVerbsFormat.tx_done_cleanup(ring, 5), 5);
+        }
+        EXPECT_EQ(send(nullptr, 0), 0u);
+        EXPECT_EQ(in_use(), 0u);
+    }
+}
+
+TEST_P(VerbsTx, AnErrorAfterACleanupWithALimit) {
+    start();
+    std::vector<rte_mbuf*> packets;
+    for (uint32_t i = 0; i < 8; ++i)
+        packets.push_back(packet(i, {64}));
+    ASSERT_EQ(send(packets), 8u);
+    execute_all();
+    EXPECT_EQ(rawqp::kVerbsFormat.tx_done_cleanup(ring, 1), 1);
+    ASSERT_EQ(send({packet(8, {64})}), 1u);
+    EXPECT_EQ(in_use(), 1u) << "the burst has freed the others";
+    break_queue(IBV_WC_LOC_PROT_ERR);
+    EXPECT_EQ(send({packet(9, {64})}), 1u);
+    EXPECT_EQ(in_use(), 1u);
+    EXPECT_EQ(ring->counters.errors, 1u);
+    EXPECT_EQ(ring->counters.packets, 9u);
 }
 
 INSTANTIATE_TEST_SUITE_P(, VerbsTx, testing::Bool(), [](const auto& info) {

@@ -28,5 +28,14 @@ namespace rawqp {
 [[nodiscard]] inline uint16_t position_of(const TxMbufs& mbufs, uint16_t offset) {
     return static_cast<uint16_t>(mbufs.head() + offset - mbufs.size());
 }
+/// Whether the segment at `position`, which is held, lies before `done`.
+[[nodiscard]] inline bool is_done(const TxMbufs& mbufs, uint16_t position, uint16_t done) {
+    const auto age = static_cast<uint16_t>(position - mbufs.tail());
+    return age < static_cast<uint16_t>(done - mbufs.tail());
+}
+[[nodiscard]] inline std::string done_text(uint16_t offset, const rte_mbuf* mbuf) {
+    return fmt::format("descriptor {}: completed, mbuf {} is to be freed\n", offset,
+                       fmt::ptr(mbuf));
+}
 
 } // namespace rawqp

@@ -45,6 +45,16 @@ uint32_t count_packets(const TxMbufs& mbufs) {
     return packets;
 }
 
+uint16_t after_packets(const TxRing& ring, const TxMbufs& mbufs, uint32_t packets, uint16_t end) {
+    uint16_t position = mbufs.tail();
+    for (; packets > 0 && position != end; --packets) {
+        const uint16_t segments = ring.max_segments > 1 ? segments_of(*mbufs.at(position)) : 1;
+        const auto left = static_cast<uint16_t>(end - position);
+        position = static_cast<uint16_t>(position + RTE_MIN(segments, left));
+    }
+    return position;
+}
+
 uint32_t count_lost(TxRing& ring, const TxMbufs& mbufs, uint16_t first) {
     uint32_t lost = 0;
     for_each_packet(mbufs, first, [&](const rte_mbuf& packet) {

@@ -58,6 +58,10 @@ inline constexpr uint16_t kMaxSegmentSize = 0x3fff;
 /// Packets that are held, of any number of mbufs each.
 [[nodiscard]] uint32_t count_packets(const TxMbufs& mbufs);
 
+/// TxMbufs position after the oldest `packets` packets, `end` at most.
+[[nodiscard]] uint16_t after_packets(const TxRing& ring, const TxMbufs& mbufs, uint32_t packets,
+                                     uint16_t end);
+
 /// Recounts the packets from TxMbufs position `first` on as errors rather than sent. Returns how
 /// many.
 uint32_t count_lost(TxRing& ring, const TxMbufs& mbufs, uint16_t first);
@@ -69,10 +73,13 @@ uint32_t count_lost(TxRing& ring, const TxMbufs& mbufs, uint16_t first);
 /// or ENOTSUP (offload not enabled on the queue). In tx_prepare.cpp.
 uint16_t tx_prepare(void* queue, rte_mbuf** packets, uint16_t count);
 
-// ---- What formats do alike, each with its own ring type. Ring has a TxMbufs `mbufs`. Its
-// namespace has `bool reap(Ring&, uint32_t limit)`, which frees the mbufs of completed WQEs until
-// at least `limit` segments were freed and returns false while the queue is in error, and
-// `ask(Ring&)`, which makes the device report the completion of everything that it was given.
+// ---- What formats do alike, each with its own ring type. Ring has a TxMbufs `mbufs`, and `done`,
+// the TxMbufs position up to which segments are completed, though perhaps not freed. Its namespace
+// has `bool take_done(Ring&, uint32_t limit)`, which takes completions until at least `limit`
+// segments are completed, may free some of fewer, and returns false while the queue is in error;
+// `free_until(Ring&, uint16_t end)`, which frees completed segments; `bool reap(Ring&)`, which does
+// both for all that is completed; and `ask(Ring&)`, which makes the device report the completion of
+// everything that it was given.
 
 /// Fills in what the ring takes from its spec. False: no DPDK memory.
 template <class Ring> [[nodiscard]] bool init_tx_ring(Ring& ring, const TxSpec& spec) {
@@ -89,13 +96,14 @@ template <class Ring> [[nodiscard]] bool init_tx_ring(Ring& ring, const TxSpec& 
 template <class Ring> int tx_descriptor_status(void* queue, uint16_t offset) {
     auto& ring = *static_cast<Ring*>(queue);
     if (offset >= ring.mbufs.size()) return -EINVAL;
-    if (!reap(ring, UINT32_MAX)) return RTE_ETH_TX_DESC_UNAVAIL;
+    if (!reap(ring)) return RTE_ETH_TX_DESC_UNAVAIL;
     if (offset < ring.mbufs.room()) return RTE_ETH_TX_DESC_DONE;
     ask(ring); // or the application might poll it for ever
     return RTE_ETH_TX_DESC_FULL;
 }
 
-/// eth_tx_done_cleanup_t: frees what completions report together, and returns how many packets.
+/// eth_tx_done_cleanup_t: returns how many packets were freed. A completion may report more than
+/// `limit`: the others are freed by the next call or burst.
 template <class Ring> int tx_done_cleanup(void* queue, uint32_t limit) {
     auto& ring = *static_cast<Ring*>(queue);
     const auto held = [&] {
@@ -103,7 +111,9 @@ template <class Ring> int tx_done_cleanup(void* queue, uint32_t limit) {
     };
     const uint32_t before = held();
     const uint32_t wanted = limit != 0 ? limit : UINT32_MAX;
-    if (!reap(ring, wanted)) return 0;
+    if (!take_done(ring, wanted)) return 0;
+    const uint32_t left = wanted - RTE_MIN(wanted, before - held());
+    free_until(ring, after_packets(ring, ring.mbufs, left, ring.done));
     const uint32_t freed = before - held();
     if (freed < wanted) ask(ring); // the next call frees them
     return static_cast<int>(freed);

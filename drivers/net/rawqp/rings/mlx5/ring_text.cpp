@@ -126,10 +126,7 @@ std::string tx_descriptor_text(const TxRing& base, uint16_t offset) {
     if (is_free(ring.mbufs, offset)) return fmt::format("descriptor {}: free\n", offset);
     const uint16_t position = position_of(ring.mbufs, offset);
     const rte_mbuf* const mbuf = ring.mbufs.at(position);
-    const auto age = static_cast<uint16_t>(position - ring.mbufs.tail());
-    if (age < static_cast<uint16_t>(ring.done - ring.mbufs.tail()))
-        return fmt::format("descriptor {}: completed, mbuf {} is to be freed\n", offset,
-                           fmt::ptr(mbuf));
+    if (is_done(ring.mbufs, position, ring.done)) return done_text(offset, mbuf);
     const Blocks blocks = blocks_of(ring, position);
     std::string text = fmt::format("descriptor {}: handed to the device, mbuf {}, somewhere in "
                                    "blocks {} to {}\n",

@@ -157,7 +157,9 @@ void ask(MlxTxRing& ring);
 Burst<eth_tx_burst_t> tx_burst(const TxSpec& spec);
 
 // What the templates of tx_common.hpp need.
-inline bool reap(MlxTxRing& ring, uint32_t limit);
+inline bool take_done(MlxTxRing& ring, uint32_t limit);
+inline void free_until(MlxTxRing& ring, uint16_t end);
+inline bool reap(MlxTxRing& ring);
 void take_sent(MlxTxRing& ring);
 void rewind(MlxTxRing& ring);
 void drain(MlxTxRing& ring);
@@ -168,12 +170,14 @@ void forget_keys(MlxTxRing& ring);
 /// the next burst comes back here.
 bool recover(MlxTxRing& ring);
 
-/// Frees what is completed, all at once, and gives its CQ entries back.
-inline void free_done(MlxTxRing& ring) {
-    if (ring.done == ring.mbufs.tail()) return;
-    ring.mbufs.free_until(ring.done, ring.done_pool);
+/// Frees what is completed before position `end`, and gives the entries of all that is completed
+/// back to the CQ.
+inline void free_until(MlxTxRing& ring, uint16_t end) {
+    if (end == ring.mbufs.tail()) return;
+    ring.mbufs.free_until(end, ring.done_pool);
     ring.cq.publish_consumer();
 }
+inline void free_done(MlxTxRing& ring) { free_until(ring, ring.done); }
 
 /// Takes completions until `limit` segments are completed and not freed. Segments of different
 /// pools are freed separately. False while the queue is in error.
@@ -203,12 +207,19 @@ inline bool take_completions(MlxTxRing& ring, uint32_t limit) {
     return true;
 }
 
+/// See tx_common.hpp.
+inline bool take_done(MlxTxRing& ring, uint32_t limit) {
+    const bool enough = static_cast<uint16_t>(ring.done - ring.mbufs.tail()) >= limit;
+    return enough || take_completions(ring, limit);
+}
+
 /// See tx_common.hpp. Most small bursts find no completion.
-inline bool reap(MlxTxRing& ring, uint32_t limit) {
+inline bool reap(MlxTxRing& ring) {
     const Cq& cq = ring.cq;
     const bool none = cq.is_empty(load_op_own(cq.at(cq.consumer)), cq.consumer);
-    if (none && ring.done == ring.mbufs.tail()) return true; // a killed burst may have left some
-    if (!take_completions(ring, limit)) return false;
+    // A clean-up with a limit, or a killed burst, may have left some.
+    if (none && ring.done == ring.mbufs.tail()) return true;
+    if (!take_completions(ring, UINT32_MAX)) return false;
     free_done(ring);
     return true;
 }

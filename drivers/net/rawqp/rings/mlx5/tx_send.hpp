@@ -100,7 +100,7 @@ inline bool send_at_its_time(MlxTxRing& ring, TxBatch& batch, rte_mbuf* packet) 
 
 template <TxOptions O> uint16_t send(void* queue, rte_mbuf** packets, uint16_t count) {
     auto& ring = *static_cast<MlxTxRing*>(queue);
-    if (!reap(ring, UINT32_MAX)) [[unlikely]]
+    if (!reap(ring)) [[unlikely]]
         return 0;
     if (count == 0) {
         ask(ring);

@@ -36,8 +36,10 @@ std::string rx_descriptor_text(const RxRing& base, uint16_t offset) {
 std::string tx_descriptor_text(const TxRing& base, uint16_t offset) {
     const auto& ring = static_cast<const VerbsTxRing&>(base);
     if (is_free(ring.mbufs, offset)) return fmt::format("descriptor {}: free\n", offset);
-    return fmt::format("descriptor {}: handed to the device, mbuf {}\n", offset,
-                       fmt::ptr(ring.mbufs.at(position_of(ring.mbufs, offset))));
+    const uint16_t position = position_of(ring.mbufs, offset);
+    const rte_mbuf* const mbuf = ring.mbufs.at(position);
+    if (is_done(ring.mbufs, position, ring.done)) return done_text(offset, mbuf);
+    return fmt::format("descriptor {}: handed to the device, mbuf {}\n", offset, fmt::ptr(mbuf));
 }
 
 } // namespace rawqp::verbsrings

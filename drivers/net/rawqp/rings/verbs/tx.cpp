@@ -46,12 +46,6 @@ namespace {
 
 bool wants_tso(const TxSpec& spec) { return (spec.offloads & RTE_ETH_TX_OFFLOAD_TCP_TSO) != 0; }
 
-void free_until(VerbsTxRing& ring, uint16_t end) {
-    TxMbufs& mbufs = ring.mbufs;
-    const bool whole = ring.fast_free && end != mbufs.tail();
-    mbufs.free_until(end, whole ? mbufs.slot(mbufs.tail())->pool : nullptr);
-}
-
 /// Sends a run of packets. Returns how many were taken from the caller; `blocked` tells that the
 /// next one has to wait for room.
 template <TxOptions O>
@@ -75,7 +69,7 @@ inline uint16_t send_run(VerbsTxRing& ring, rte_mbuf** packets, uint16_t count, 
 
 template <TxOptions O> uint16_t send(void* queue, rte_mbuf** packets, uint16_t count) {
     auto& ring = *static_cast<VerbsTxRing*>(queue);
-    if (!reap(ring, UINT32_MAX)) [[unlikely]]
+    if (!reap(ring)) [[unlikely]]
         return 0;
     ring.mrs.sync();
     uint16_t sent = 0;
@@ -168,34 +162,41 @@ Burst<eth_tx_burst_t> tx_burst(const TxSpec& spec) {
 }
 
 namespace {
-/// Frees what completions report, until `limit` segments were freed or an error comes: `fail` is
-/// called while that completion is at the CQ's cursor.
+/// Takes completions until `limit` segments are completed and not freed or an error comes: `fail`
+/// is called while that completion is at the CQ's cursor.
 template <class Fail> void take_completions(VerbsTxRing& ring, uint32_t limit, Fail fail) {
     ibv_poll_cq_attr attributes{};
     if (ibv_start_poll(ring.cq, &attributes) != 0) return;
     const uint16_t tail = ring.mbufs.tail();
-    uint16_t done = tail;
     bool good;
     do {
         good = ring.cq->status == IBV_WC_SUCCESS;
         if (!good) [[unlikely]]
             break;
-        done = end_of(ring.cq->wr_id);
-    } while (static_cast<uint16_t>(done - tail) < limit && ibv_next_poll(ring.cq) == 0);
-    free_until(ring, done);
+        ring.done = end_of(ring.cq->wr_id);
+    } while (static_cast<uint16_t>(ring.done - tail) < limit && ibv_next_poll(ring.cq) == 0);
     if (!good) [[unlikely]]
         fail();
     ibv_end_poll(ring.cq);
 }
 } // namespace
 
+void free_until(VerbsTxRing& ring, uint16_t end) {
+    TxMbufs& mbufs = ring.mbufs;
+    if (end == mbufs.tail()) return;
+    mbufs.free_until(end, ring.fast_free ? mbufs.slot(mbufs.tail())->pool : nullptr);
+}
+
 /// libmlx5 leaves nothing to take: when a QP is reset, it removes its completions from the CQ.
 void take_sent(VerbsTxRing& ring) {
-    if (!ring.faulty) take_completions(ring, UINT32_MAX, [] {});
+    if (ring.faulty) return;
+    take_completions(ring, UINT32_MAX, [] {});
+    free_until(ring, ring.done);
 }
 
 void rewind(VerbsTxRing& ring) {
     ring.mbufs.rewind();
+    ring.done = 0;
     ring.faulty = false;
 }
 
@@ -207,11 +208,19 @@ void drain(VerbsTxRing& ring) {
     ibv_end_poll(ring.cq);
 }
 
-bool reap(VerbsTxRing& ring, uint32_t limit) {
+bool take_done(VerbsTxRing& ring, uint32_t limit) {
     if (ring.faulty) [[unlikely]]
         return recover(ring);
-    take_completions(ring, limit, [&] { note_error(ring); });
+    if (static_cast<uint16_t>(ring.done - ring.mbufs.tail()) < limit)
+        take_completions(ring, limit, [&] { note_error(ring); });
     return !ring.faulty || recover(ring);
+}
+
+bool reap(VerbsTxRing& ring) {
+    if (!take_done(ring, UINT32_MAX)) [[unlikely]]
+        return false;
+    free_until(ring, ring.done);
+    return true;
 }
 
 } // namespace rawqp::verbsrings

@@ -32,6 +32,7 @@ struct VerbsTxRing : TxRing {
     ibv_qp_ex* qp_ex = nullptr; ///< used if there is one,
     ibv_qp* qp = nullptr;       ///< else this one
     TxMbufs mbufs;
+    uint16_t done = 0;      ///< TxMbufs position: completed, perhaps not freed yet
     bool fast_free = false; ///< whole_packets_of_one_pool()
     bool faulty = false;    ///< an error completion was taken, the reset is due
     uint16_t inline_bytes = 0;
@@ -80,7 +81,9 @@ void tx_start(TxRing& base);
 Burst<eth_tx_burst_t> tx_burst(const TxSpec& spec);
 
 // What the templates of tx_common.hpp need.
-bool reap(VerbsTxRing& ring, uint32_t limit);
+bool take_done(VerbsTxRing& ring, uint32_t limit);
+void free_until(VerbsTxRing& ring, uint16_t end);
+bool reap(VerbsTxRing& ring);
 inline void ask(VerbsTxRing&) {} // every run has requested one
 void take_sent(VerbsTxRing& ring);
 void rewind(VerbsTxRing& ring);
