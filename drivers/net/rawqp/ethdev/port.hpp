@@ -70,6 +70,8 @@ struct Port final : ProcessPort {
     verbs::Context context;
     uint8_t ib_port = 1;
     ibv_device_attr_ex attributes{};
+    /// The port's own address if no netdev is visible.
+    std::optional<rte_ether_addr> random_mac;
     unsigned if_index = 0;     ///< of that interface; 0: none
     uint32_t speeds = 0;       ///< RTE_ETH_LINK_SPEED_* that the device can do
     SendClock send_clock;      ///< for packets with a send time

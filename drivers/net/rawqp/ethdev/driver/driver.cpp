@@ -46,7 +46,8 @@ Result<void> set_addresses(Port& port) {
     if (data.mac_addrs == nullptr)
         return fail(ENOMEM, "no memory for {} MAC addresses", kMaxMacAddresses);
     if (!port.netdev.present()) {
-        rte_eth_random_addr(data.mac_addrs[0].addr_bytes);
+        if (!port.random_mac) rte_eth_random_addr(port.random_mac.emplace().addr_bytes);
+        data.mac_addrs[0] = *port.random_mac;
         RAWQP_LOG(
             NOTICE,
             "%s: the network interface of %s port %u is not in this network namespace: the MAC "
@@ -251,12 +252,13 @@ void forget_configuration(rte_eth_dev_data& data) {
 } // namespace
 
 Result<void> attach(rte_eth_dev* dev, const verbs::Api& api, Devargs devargs,
-                    const std::string& sysfs) {
+                    const std::string& sysfs, std::optional<rte_ether_addr> random_mac) {
     auto& shared = *new (dev->data->dev_private) SharedPort;
     auto port = std::make_unique<Port>(dev, shared);
     port->api = &api;
     port->devargs = std::move(devargs);
     port->sysfs = netdev::Sysfs(sysfs);
+    port->random_mac = random_mac;
     dev->data->mtu = RTE_ETHER_MTU;
     if (Result<void> done = build(*port); !done) return done;
 
@@ -284,11 +286,12 @@ int dev_reset(rte_eth_dev* dev) noexcept {
     Devargs devargs = old.devargs;
     const std::string sysfs = old.sysfs.root();
     const std::string name = old.name;
+    const std::optional<rte_ether_addr> random_mac = old.random_mac;
     dev_close(dev);
     rte_eth_dev_data& data = *dev->data;
     forget_configuration(data);
     rte_ether_addr* const addresses = std::exchange(data.mac_addrs, nullptr);
-    const Result<void> done = attach(dev, api, std::move(devargs), sysfs);
+    const Result<void> done = attach(dev, api, std::move(devargs), sysfs, random_mac);
     rte_free(data.mac_addrs != nullptr ? addresses : nullptr);
     if (data.mac_addrs == nullptr) data.mac_addrs = addresses; // ethdev reads them at any time
     if (done) {
