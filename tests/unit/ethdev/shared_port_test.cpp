@@ -76,6 +76,18 @@ TEST_F(SharedPortTest, FollowsTheLifeOfQueues) {
     EXPECT_EQ(states(), (std::vector{set_up, absent, set_up, absent}));
 }
 
+/// Also if it was released before, as it could not be set up while the port ran.
+TEST_F(SharedPortTest, AQueueThatIsNotConfiguredIsAbsent) {
+    bring_up();
+    ASSERT_EQ(rte_eth_dev_rx_queue_stop(id(), 1), 0);
+    rdma.fail_next("create_wq", ENOMEM);
+    ASSERT_EQ(rte_eth_rx_queue_setup(id(), 1, kDescriptors, 0, nullptr, pool.get()), -ENOMEM);
+    EXPECT_EQ(states(), (std::vector{running, released, running, running}));
+    ASSERT_EQ(rte_eth_dev_stop(id()), 0);
+    ASSERT_EQ(configure(1, kQueues), 0);
+    EXPECT_EQ(states(), (std::vector{set_up, absent, set_up, set_up}));
+}
+
 TEST_F(SharedPortTest, SaysWhyRingsAreNotForOthers) {
     ASSERT_TRUE(attach());
     EXPECT_STREQ(shared().not_shareable.data(),

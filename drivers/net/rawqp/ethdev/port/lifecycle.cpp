@@ -163,7 +163,9 @@ int dev_configure(rte_eth_dev* dev) noexcept {
     if ((dev->data->dev_conf.txmode.offloads & RTE_ETH_TX_OFFLOAD_SEND_ON_TIMESTAMP) != 0 &&
         rte_mbuf_dyn_tx_timestamp_register(nullptr, nullptr) != 0)
         return report(port.name, {rte_errno, "mbufs have no room for a time to be sent at"});
-    // ethdev has released the queues beyond the new counts.
+    // ethdev has released the queues beyond the new counts, except those that already were.
+    for (size_t i = dev->data->nb_rx_queues; i < port.rx_queues.size(); ++i)
+        if (port.rx_queues[i]) advance(port.rx_queues[i]->shared.state, QueueState::absent);
     port.rx_queues.resize(dev->data->nb_rx_queues);
     port.tx_queues.resize(dev->data->nb_tx_queues);
     return 0;
