@@ -74,6 +74,19 @@ TEST_F(PortTest, AReleasedQueueIsToBeSetUpBeforeTheNextStart) {
     EXPECT_EQ(rte_eth_dev_start(id()), 0);
 }
 
+/// The refusal makes ethdev forget all queues, but it does not know of the released one.
+TEST_F(PortTest, APortWithAReleasedQueueIsClosedAfterARefusedConfiguration) {
+    bring_up();
+    ASSERT_EQ(rte_eth_dev_rx_queue_stop(id(), 1), 0);
+    rdma.fail_next("create_wq", ENOMEM);
+    EXPECT_EQ(rte_eth_rx_queue_setup(id(), 1, kDescriptors, 0, nullptr, pool.get()), -ENOMEM);
+    ASSERT_EQ(rte_eth_dev_stop(id()), 0);
+    rte_eth_conf conf{};
+    conf.rxmode.mq_mode = RTE_ETH_MQ_RX_VMDQ_ONLY;
+    EXPECT_EQ(rte_eth_dev_configure(id(), kQueues, kQueues, &conf), -ENOTSUP);
+    close();
+}
+
 /// What still works when no rule can be created for a new queue is in the log.
 TEST_F(PortTest, AQueueWithoutRules) {
     bring_up();

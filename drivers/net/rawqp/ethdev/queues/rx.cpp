@@ -294,11 +294,13 @@ void rx_queue_release(rte_eth_dev* dev, uint16_t id) noexcept {
     if (id >= port.rx_queues.size() || !port.rx_queues[id]) return;
     RxQueue& queue = *port.rx_queues[id];
     stop_rx_queue(queue);
-    if (!queue.released()) add(port.totals.rx, since_reset(*queue.ring, queue.shared.base));
+    if (!queue.released()) {
+        add(port.totals.rx, since_reset(*queue.ring, queue.shared.base));
+        dev->data->rx_queues[id] = nullptr; // later, ethdev may have freed the array
+    }
     queue.count_missed();
     queue.shared.counts_missed = false;
     advance(queue.shared.state, QueueState::released);
-    dev->data->rx_queues[id] = nullptr;
     if (port.started()) return;
     advance(queue.shared.state, QueueState::absent);
     port.rx_queues[id].reset();
