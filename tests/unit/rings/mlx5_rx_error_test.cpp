@@ -68,6 +68,8 @@ TEST_P(Mlx5RxError, ShortRingAndEmptyPool) {
     rte_mbuf* mbufs[4];
     ASSERT_EQ(receive(mbufs, 4), 0u);
     EXPECT_EQ(posted(), 34u) << "all that the ring holds is posted again";
+    ASSERT_EQ(receive(mbufs, 4), 0u);
+    EXPECT_EQ(ring->counters.nombuf, 30u) << "those that were counted before";
     for (uint32_t i = 0; i < 30; ++i)
         take(held[i], i, 64);
     ASSERT_EQ(receive(mbufs, 4), 0u);

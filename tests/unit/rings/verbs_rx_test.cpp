@@ -430,6 +430,24 @@ TEST_F(VerbsRx, ErrorResetsTheQueue) {
     expect_traffic(300);
 }
 
+TEST_F(VerbsRx, ShortRingAndEmptyPool) {
+    start({.pool_size = 64});
+    for (uint32_t i = 0; i < 40; ++i)
+        deliver(pattern(i, 64));
+    rte_mbuf* held[64];
+    ASSERT_EQ(receive(held, 64), 40u);
+    break_queue(IBV_WC_LOC_PROT_ERR);
+    rte_mbuf* mbufs[8];
+    ASSERT_EQ(receive(mbufs, 8), 0u);
+    EXPECT_EQ(posted(), 24u) << "all that the ring holds is posted again";
+    EXPECT_EQ(ring->counters.nombuf, 40u) << "those that were counted before";
+    rte_pktmbuf_free_bulk(held, 40);
+    ASSERT_EQ(receive(mbufs, 8), 0u);
+    EXPECT_EQ(posted(), 64u);
+    EXPECT_EQ(ring->counters.nombuf, 40u);
+    expect_traffic(100);
+}
+
 TEST_F(VerbsRx, LkeysAreLookedUpAnew) {
     start();
     const auto expect_lkeys = [&](uint32_t lkey) {

@@ -78,10 +78,7 @@ uint32_t close_block(MlxRxRing& ring) {
     return left;
 }
 
-void rewind(MlxRxRing& ring) {
-    ring.cq.rq_consumer = ring.producer = 0;
-    ring.nombuf_due = 0;
-}
+void rewind(MlxRxRing& ring) { ring.cq.rq_consumer = ring.producer = 0; }
 
 /// After a reset: posts the buffers that the ring still holds. If this process is killed in here,
 /// another one starts over: refill_batch and `faulty` change last.
@@ -221,6 +218,7 @@ uint32_t rx_stop(RxRing& base) {
     clear_free_slots(ring);
     free_buffers(ring);
     rewind(ring);
+    ring.nombuf_due = 0;
     ring.slots_cleared = ring.faulty = false;
     return unread;
 }

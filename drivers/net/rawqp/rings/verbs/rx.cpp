@@ -77,7 +77,6 @@ void refill(VerbsRxRing& ring) {
 
 void rewind(VerbsRxRing& ring) {
     ring.consumer = ring.producer = 0;
-    ring.nombuf_due = 0;
     ring.faulty = false;
     ring.unposted_empty = false;
 }
@@ -393,6 +392,7 @@ uint32_t rx_stop(RxRing& base) {
     const uint32_t unread = drain(ring);
     free_buffers(ring);
     rewind(ring);
+    ring.nombuf_due = 0;
     return unread;
 }
 
