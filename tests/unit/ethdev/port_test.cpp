@@ -5,6 +5,7 @@
 #include "tests/unit/flow/rule.hpp"
 
 #include <atomic>
+#include <chrono>
 #include <thread>
 
 namespace rawqp::test {
@@ -409,6 +410,23 @@ TEST_F(PortTest, TxQueuesStopAndStart) {
     ASSERT_EQ(rte_eth_dev_tx_queue_stop(id(), 0), 0);
     EXPECT_EQ(rte_eth_dev_tx_queue_start(id(), 0), -EIO);
     EXPECT_EQ(dev->data->tx_queue_state[0], RTE_ETH_QUEUE_STATE_STOPPED);
+}
+
+/// Each could take 200 ms, as nothing leaves; all together take no longer.
+TEST_F(PortTest, TxQueuesAreStoppedTogether) {
+    constexpr uint16_t kMany = 8;
+    ASSERT_TRUE(attach());
+    ASSERT_EQ(configure(1, kMany), 0);
+    ASSERT_EQ(rte_eth_dev_start(id()), 0);
+    for (uint16_t queue = 0; queue < kMany; ++queue) {
+        rte_mbuf* mbuf = rte_pktmbuf_alloc(pool.get());
+        rte_pktmbuf_append(mbuf, 64);
+        ASSERT_EQ(rte_eth_tx_burst(id(), queue, &mbuf, 1), 1u);
+    }
+    const auto before = std::chrono::steady_clock::now();
+    ASSERT_EQ(rte_eth_dev_stop(id()), 0);
+    EXPECT_LT(std::chrono::steady_clock::now() - before, std::chrono::milliseconds(800));
+    EXPECT_EQ(extended_stat("tx_unsent_packets"), kMany);
 }
 
 TEST_F(PortTest, DeferredTxQueuesWait) {

@@ -99,8 +99,10 @@ void halt(Port& port) {
     withdraw_rx_channels(port);
     for (const auto& queue : port.rx_queues)
         if (queue) stop_rx_queue(*queue);
+    std::vector<TxQueue*> tx_queues;
     for (const auto& queue : port.tx_queues)
-        if (queue) stop_tx_queue(*queue);
+        if (queue) tx_queues.push_back(queue.get());
+    stop_tx_queues(tx_queues);
     mark_queues(*port.dev->data, RTE_ETH_QUEUE_STATE_STOPPED);
 }
 

@@ -7,6 +7,7 @@
 #include "drivers/net/rawqp/ethdev/queues/queue.hpp"
 
 #include <memory>
+#include <vector>
 
 namespace rawqp {
 
@@ -47,10 +48,11 @@ void report_as_others(const Port& port, RxRing& ring);
 [[nodiscard]] int recover(TxQueue& queue);
 
 /// Start takes a queue from set-up to running, stop takes it back; both do nothing if that is
-/// already done. Stop waits up to 200 ms for packets handed to the device to leave.
+/// already done. The stop of Tx queues waits up to 200 ms, for all of them together, for packets
+/// handed to the device to leave.
 [[nodiscard]] Result<void> start_rx_queue(RxQueue& queue);
 void stop_rx_queue(RxQueue& queue);
 [[nodiscard]] Result<void> start_tx_queue(TxQueue& queue);
-void stop_tx_queue(TxQueue& queue);
+void stop_tx_queues(const std::vector<TxQueue*>& queues);
 
 } // namespace rawqp

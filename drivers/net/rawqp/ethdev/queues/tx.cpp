@@ -185,17 +185,21 @@ void take_mbufs_back(TxQueue& queue) {
     queue.reset_failed = false;
 }
 
-/// Gives the device time to send what the application handed over before the stop.
-void drain(const TxQueue& queue) {
-    const RingFormat& format = *queue.port.format;
+/// Whether the device still has packets to send. Frees those that were sent.
+bool holds_packets(const TxQueue& queue) {
     const auto newest = static_cast<uint16_t>(queue.spec.descriptors - 1);
+    return queue.port.format->tx_descriptor_status(queue.ring, newest) == RTE_ETH_TX_DESC_FULL;
+}
+
+/// Gives the device time to send what the application handed over before the stop: it sends from
+/// all queues at the same time.
+void drain(const std::vector<TxQueue*>& queues) {
     const uint64_t deadline =
         rte_get_timer_cycles() + rte_get_timer_hz() / 1'000'000 * kDrainMicroseconds;
-    while (format.tx_descriptor_status(queue.ring, newest) == RTE_ETH_TX_DESC_FULL &&
-           rte_get_timer_cycles() < deadline) {
-        format.tx_done_cleanup(queue.ring, 0);
+    const auto held = [](const TxQueue* queue) { return holds_packets(*queue); };
+    // Each of them is looked at, which requests the completion of its last packets.
+    while (std::ranges::count_if(queues, held) > 0 && rte_get_timer_cycles() < deadline)
         rte_delay_us_sleep(20);
-    }
 }
 
 } // namespace
@@ -273,7 +277,7 @@ void tx_queue_release(rte_eth_dev* dev, uint16_t id) noexcept {
     Port& port = Port::of(dev);
     if (id >= port.tx_queues.size() || !port.tx_queues[id]) return;
     TxQueue& queue = *port.tx_queues[id];
-    stop_tx_queue(queue);
+    stop_tx_queues({&queue});
     add(port.totals.tx, since_reset(*queue.ring, queue.shared.base));
     dev->data->tx_queues[id] = nullptr;
     advance(queue.shared.state, QueueState::absent);
@@ -291,7 +295,7 @@ int tx_queue_start(rte_eth_dev* dev, uint16_t id) noexcept {
 }
 
 int tx_queue_stop(rte_eth_dev* dev, uint16_t id) noexcept {
-    stop_tx_queue(*Port::of(dev).tx_queues[id]);
+    stop_tx_queues({Port::of(dev).tx_queues[id].get()});
     dev->data->tx_queue_state[id] = RTE_ETH_QUEUE_STATE_STOPPED;
     return 0;
 }
@@ -356,13 +360,9 @@ Result<void> start_tx_queue(TxQueue& queue) {
     return {};
 }
 
-void stop_tx_queue(TxQueue& queue) {
-    if (!queue.running()) {
-        if (!queue.reset_failed) take_mbufs_back(queue); // see start_tx_queue
-        return;
-    }
-    let_go(queue.port, queue.shared.state);
-    drain(queue);
+namespace {
+/// For a queue that secondaries have let go of and whose packets have had time to leave.
+void end_stop(TxQueue& queue) {
     if (const int error = reset_from_any_state(queue)) {
         RAWQP_LOG(ERR,
                   "%s: Tx queue %u cannot be stopped: %s; its mbufs stay with it until it is "
@@ -373,6 +373,22 @@ void stop_tx_queue(TxQueue& queue) {
         take_mbufs_back(queue);
     }
     advance(queue.shared.state, QueueState::set_up);
+}
+} // namespace
+
+void stop_tx_queues(const std::vector<TxQueue*>& queues) {
+    std::vector<TxQueue*> stopping;
+    for (TxQueue* const queue : queues) {
+        if (queue->running()) {
+            let_go(queue->port, queue->shared.state);
+            stopping.push_back(queue);
+        } else if (!queue->reset_failed) {
+            take_mbufs_back(*queue); // see start_tx_queue
+        }
+    }
+    drain(stopping);
+    for (TxQueue* const queue : stopping)
+        end_stop(*queue);
 }
 
 } // namespace rawqp
