@@ -32,7 +32,8 @@ template <Rings R, class W> class Sender {
     void forget(const Sq& sq) {
         if (current_ == &sq) current_ = nullptr;
     }
-    /// After a fault interrupted an execution: counts what was sent before.
+    /// After a fault interrupted an execution: counts what was sent before, and takes back what
+    /// meters were charged for a packet that did not go.
     void abandon();
     /// The request whose execution a fault interrupted ends in a protection error.
     void fail_for_memory();
@@ -92,6 +93,7 @@ template <Rings R, class W> class Sender {
     void pass_repeats(Sq& sq) const;
 
     void skip(Sq& sq);
+    void leave_charged();
     void complete(Sq& sq, uint64_t time);
     void fail(Sq& sq, SendFault fault);
     [[nodiscard]] size_t flush(Sq& sq);
@@ -120,6 +122,8 @@ template <Rings R, class W> class Sender {
     SendProgress& kernel_progress_;                        ///< of the kernel's next frame
     FlowPath path_;        ///< of the present packet, if there are rules for it
     uint64_t steered_ = 0; ///< packets that went through rules
+    /// Of the packet whose path was charged and that is on its way now; null: there is none.
+    const SendProgress* charged_ = nullptr;
 };
 
 } // namespace softhca::core

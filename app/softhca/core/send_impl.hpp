@@ -213,12 +213,14 @@ bool Sender<R, W>::send_steered(std::span<const iovec> pieces, uint32_t bytes, c
     if (progress.serial == 0) progress.serial = ++steered_;
     receiver_.steer_sent(packet, progress, path_);
     path_.charge();
+    charged_ = &progress;
     for (; progress.copies < path_.sent.size(); progress.copies++) {
         const Packet& copy = *path_.sent[progress.copies];
         if (transmit(copy.pieces(), copy.bytes(), origin.domain, progress.looped)) continue;
-        if (!progress.begun()) path_.take_back();
+        leave_charged();
         return false;
     }
+    charged_ = nullptr;
     progress.clear();
     path_.count();
     port_.counters.drop_rewrite += path_.misfits;
@@ -455,7 +457,14 @@ template <Rings R, class W> void Sender<R, W>::fail(Sq& sq, SendFault fault) {
     sq.sent = 0;
 }
 
+/// The present packet does not go on now. It keeps its path once a part of it has gone.
+template <Rings R, class W> void Sender<R, W>::leave_charged() {
+    const SendProgress* const progress = std::exchange(charged_, nullptr);
+    if (progress && !progress->begun()) path_.take_back();
+}
+
 template <Rings R, class W> void Sender<R, W>::abandon() {
+    leave_charged();
     const size_t sent = port_.end_batch();
     if (sent != 0 && current_) end_batch(*current_, sent);
 }

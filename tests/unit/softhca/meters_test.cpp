@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Meters as objects, and entries that color packets with them.
 #include "tests/unit/softhca/collector.hpp"
+#include "tests/unit/softhca/fault_handler.hpp"
 #include "tests/unit/softhca/meters.hpp"
 #include "tests/unit/softhca/refusal.hpp"
 
@@ -96,6 +97,25 @@ TEST_F(MetersTest, WhatIsSentIsMeteredOnce) {
     run();
     EXPECT_EQ(wire->sent, std::vector<Bytes>{frame});
     EXPECT_EQ((*device->query_meters(meters))[0].committed_tokens(), 128u);
+}
+
+TEST_F(MetersTest, WhatIsGoneWhenItIsSentIsNotMetered) {
+    const Handler handler;
+    const Number meters = meter_sent(packets_only(2));
+    constexpr uint32_t kHeader = 512;
+    Wqe wqe(mlx5::WqeOpcode::send);
+    wqe.eth();
+    wqe.data(lkey, put(0, frames::build({.payload = frames::pattern(470)})), kHeader);
+    std::byte* const far = memory_at(16 * kPage);
+    wqe.data(lkey, far, 512);
+    sq.post(wqe);
+    sq.ring_doorbell();
+    {
+        const Hole hole(far, kPage);
+        run();
+    }
+    EXPECT_EQ(*device->query_sq(sq.number), QueueState::error);
+    EXPECT_EQ((*device->query_meters(meters))[0].committed_tokens(), 256u);
 }
 
 TEST_F(MetersTest, WhatIsReceivedAsItIsSentIsMeteredTwice) {
