@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a secondary process asks of its primary. As primary: port 0, and its rule where the
-// secondary finds it. As secondary: takes 20 packets there, says what it was told, sends 20 from a
-// mempool of its own, and goes on with single ones at each SIGUSR1.
+// What a secondary process asks of its primary. The primary starts port 0 and leaves the address of
+// its rule in a memzone. The secondary receives 20 packets on that port, prints the answers to its
+// questions, and sends 20 packets from a mempool of its own, then one more at each SIGUSR1.
 #include "ports.h"
 
 #include <rte_errno.h>
@@ -25,7 +25,7 @@ static int primary(void) {
                                          .offloads = RTE_ETH_RX_OFFLOAD_BUFFER_SPLIT |
                                                      RTE_ETH_RX_OFFLOAD_SCATTER};
     struct rte_flow* const rule = pool != NULL ? start_port(PORT, pool, &split) : NULL;
-    memset(segments, 0, sizeof segments); // they were the application's, for the time of the call
+    memset(segments, 0, sizeof segments); // the driver may use them during the call only
     const struct rte_memzone* zone = rte_memzone_reserve("rule", sizeof rule, SOCKET_ID_ANY, 0);
     if (rule == NULL || zone == NULL) return 2;
     memcpy(zone->addr, &rule, sizeof rule);
@@ -59,7 +59,7 @@ static void tell_split(void) {
     printf("\n");
 }
 
-/// Mapping is the primary's.
+/// Only the primary can map memory.
 static void tell_mapping(void* memory) {
     struct rte_eth_dev_info info;
     const int known = rte_eth_dev_info_get(PORT, &info);
@@ -67,7 +67,7 @@ static void tell_mapping(void* memory) {
     printf("map: %d, %d, %s\n", known, result, rte_strerror(rte_errno));
 }
 
-/// What is for the primary: each answers with an error and leaves the rules as they are.
+/// Calls that only the primary may make: each fails and leaves the rules as they are.
 static void tell_refused(void) {
     struct rte_flow_error error;
     struct rte_flow_op_result done;
@@ -118,7 +118,7 @@ static int secondary(void) {
     rte_pktmbuf_free_bulk(packets, got);
     tell_count(rule);
     tell_count(rule);
-    tell_count((struct rte_flow*)packets); // none of the primary's
+    tell_count((struct rte_flow*)packets); // not a rule of the primary
     tell_mapping(rte_memzone_lookup("rule")->addr);
     printf("received: %lu", received());
     rte_eth_stats_reset(PORT);

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// As primary: ports 0 and 1. As secondary: forwards between them, by queue 1 of each, until it is
-// killed. On SIGUSR1 it says what the ports answer; on SIGUSR2 it closes port 1, and sends the
-// packets of port 0 back until the next SIGUSR2; on SIGWINCH it does so without closing port 1.
-// From one SIGHUP to the next EAL's interrupt thread is busy, while packets are forwarded. On
-// SIGALRM it dumps port 1 to somebody who takes nothing before the next SIGALRM.
+// The primary starts ports 0 and 1. The secondary forwards packets between them, through queue 1 of
+// each, until it is killed. Signals to the secondary:
+// - SIGUSR1: prints the results of some calls for the ports.
+// - SIGUSR2: closes port 1 and sends the packets of port 0 back there, until the next SIGUSR2.
+// - SIGWINCH: the same, but port 1 stays open.
+// - SIGHUP: keeps EAL's interrupt thread busy until the next SIGHUP, and goes on forwarding.
+// - SIGALRM: dumps port 1 to a stream that accepts nothing until the next SIGALRM.
 #define _GNU_SOURCE
 #include "ports.h"
 
@@ -51,7 +53,7 @@ static void dump(void) {
 static void answer(void) {
     struct rte_eth_stats stats = {0};
     struct rte_eth_link link = {0};
-    uint64_t clock; // a question to the primary
+    uint64_t clock; // which the primary has to be asked for
     const int read = rte_eth_stats_get(0, &stats);
     rte_eth_link_get(0, &link);
     const int told = rte_eth_read_clock(0, &clock), stopped = rte_eth_dev_stop(0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A secondary process that takes port 0, which is stopped, for its own.
+// A secondary process that tries to set port 0, which is stopped, up as if it were the primary.
 #include "ports.h"
 
 int main(int argc, char** argv) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Ports as a primary process of these tests sets them up: two queues in each direction, and a rule
-// that leads all packets to queue 1, which is for a secondary process.
+// How the primary processes of these tests set their ports up: two queues in each direction, and a
+// rule that steers all packets to queue 1, which a secondary process uses.
 #include <rte_eal.h>
 #include <rte_ethdev.h>
 #include <rte_flow.h>
@@ -22,7 +22,7 @@ static struct rte_flow* lead_to_queue(uint16_t port) {
     return rte_flow_create(port, &attr, pattern, actions, &error);
 }
 
-// Null: it failed. With a split, Rx queue 0 has that for its packets.
+// Returns the rule, or null on failure. Rx queue 0 splits packets as `split` says, if there is one.
 static struct rte_flow* start_port(uint16_t port, struct rte_mempool* pool,
                                    const struct rte_eth_rxconf* split) {
     struct rte_eth_conf conf = {0};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Sends the packets that the lines of a file describe, in bursts of up to 7. A line: flags, lengths of the
-// headers, segment size, tags, bytes in each mbuf, and the packet in hexadecimal digits.
+// Sends packets in bursts of up to 7. Each line of the given file describes one: flags, header lengths, segment
+// size, VLAN tags, the number of bytes in each mbuf, and the contents in hexadecimal.
 #include <rte_cycles.h>
 #include <rte_eal.h>
 #include <rte_errno.h>
