@@ -54,9 +54,22 @@ def test_every_command_has_help(watched: Watched) -> None:
 
 def test_mistakes(watched: Watched) -> None:
     for command in ("device", "device,7", "device,0,0", "device,x", "device,70000", "rxq,0",
-                    "rxq,0,2", "txq,0,,1", "mrs,"):
+                    "rxq,0,2", "txq,0,,1", "mrs,", "queues", "queues,0,0,0"):
         name, *parameters = command.split(",")
         assert watched.ask(f"/rawqp/{name}", *parameters) is None, command
+
+
+def test_states_of_more_queues_than_an_answer_has_room_for(open_stack: OpenStack) -> None:
+    prefix = own_prefix("telemetry-many")
+    count = 600
+    with ExitStack() as stacks:
+        stacks.enter_context(open_stack(
+            1, eal_args=["--telemetry", f"--file-prefix={prefix}"],
+            testpmd_args=["--rxq=1", f"--txq={count}", "--txd=64"]))
+        ask = stacks.enter_context(closing(Telemetry(prefix))).ask
+        assert ask("/rawqp/queues", 0) == {"rx": ["running"], "tx": ["running"] * 512}
+        assert ask("/rawqp/queues", "0,500") == {"rx": [], "tx": ["running"] * (count - 500)}
+        assert ask("/rawqp/queues", f"0,{count}") == {"rx": [], "tx": []}
 
 
 def test_memory_rules_and_events(watched: Watched) -> None:

@@ -21,6 +21,8 @@ namespace {
 
 /// An answer has room for 16 KiB of text: this many regions are listed, all are counted.
 constexpr size_t kMaxListed = 128;
+/// States of queues of each direction in an answer, where all of them fit: a list's most entries.
+constexpr size_t kMaxStates = RTE_TEL_MAX_ARRAY_ENTRIES;
 
 /// Ports that commands find, and the lock that keeps them while one is answered.
 constinit std::mutex ports_mutex;
@@ -99,15 +101,16 @@ void tell_device(const Port& port, const Dict& answer) {
     answer.flag("shared_with_processes", shared.shared);
 }
 
-template <class Shared> std::vector<std::string> states(const Shared& queues, size_t count) {
-    std::vector<std::string> all;
-    for (size_t i = 0; i < count; ++i)
-        all.emplace_back(name_of(load_state(queues[i].state)));
-    return all;
+template <class Shared>
+std::vector<std::string> states(const Shared& queues, size_t first, size_t count) {
+    std::vector<std::string> some;
+    for (size_t i = first; i < count && some.size() < kMaxStates; ++i)
+        some.emplace_back(name_of(load_state(queues[i].state)));
+    return some;
 }
-void tell_queues(const Port& port, const Dict& answer) {
-    answer.texts("rx", states(port.shared.rx, port.rx_queues.size()));
-    answer.texts("tx", states(port.shared.tx, port.tx_queues.size()));
+void tell_queues(const Port& port, size_t first, const Dict& answer) {
+    answer.texts("rx", states(port.shared.rx, first, port.rx_queues.size()));
+    answer.texts("tx", states(port.shared.tx, first, port.tx_queues.size()));
 }
 
 template <class Shared> void tell_settings(const Shared& queue, const Dict& answer) {
@@ -163,12 +166,13 @@ void tell_regions(const Port& port, const Dict& answer) {
 void tell_flows(const Port& port, const Dict& answer) { answer.figures(port.flows->figures()); }
 void tell_events(const Port& port, const Dict& answer) { answer.figures(port.events->figures()); }
 
-/// Answers for the port that the command names, if there is one.
-int answer_of_port(const char* parameters, size_t numbers_wanted, rte_tel_data* data,
+/// Answers for the port that the command names, if there is one, with `least` to `most` numbers.
+int answer_of_port(const char* parameters, size_t least, size_t most, rte_tel_data* data,
                    int (*tell)(const Port& port, std::span<const uint16_t> numbers,
                                rte_tel_data* data)) {
     const auto numbers = numbers_of(parameters);
-    if (!numbers || numbers->size() != numbers_wanted || (*numbers)[0] >= ports.size())
+    if (!numbers || numbers->size() < least || numbers->size() > most ||
+        (*numbers)[0] >= ports.size())
         return -EINVAL;
     const std::lock_guard keep(ports_mutex);
     Port* const port = ports[(*numbers)[0]];
@@ -179,7 +183,7 @@ int answer_of_port(const char* parameters, size_t numbers_wanted, rte_tel_data* 
 
 template <void (*Tell)(const Port&, const Dict&)>
 int of_port(const char*, const char* parameters, rte_tel_data* data) noexcept {
-    return answer_of_port(parameters, 1, data,
+    return answer_of_port(parameters, 1, 1, data,
                           [](const Port& port, std::span<const uint16_t>, rte_tel_data* to) {
                               Tell(port, Dict(to));
                               return 0;
@@ -188,10 +192,19 @@ int of_port(const char*, const char* parameters, rte_tel_data* data) noexcept {
 template <void (*Tell)(const Port&, uint16_t, const Dict&), uint16_t rte_eth_dev_data::*Count>
 int of_queue(const char*, const char* parameters, rte_tel_data* data) noexcept {
     return answer_of_port(
-        parameters, 2, data,
+        parameters, 2, 2, data,
         [](const Port& port, std::span<const uint16_t> numbers, rte_tel_data* to) {
             if (numbers[1] >= port.dev->data->*Count) return -EINVAL;
             Tell(port, numbers[1], Dict(to));
+            return 0;
+        });
+}
+
+int of_queues(const char*, const char* parameters, rte_tel_data* data) noexcept {
+    return answer_of_port(
+        parameters, 1, 2, data,
+        [](const Port& port, std::span<const uint16_t> numbers, rte_tel_data* to) {
+            tell_queues(port, numbers.size() == 2 ? numbers[1] : 0, Dict(to));
             return 0;
         });
 }
@@ -213,8 +226,9 @@ constexpr Command kCommands[] = {
     {"/rawqp/list", list, "Numbers of the ports that net_rawqp drives. No parameters."},
     {"/rawqp/device", of_port<tell_device>,
      "RDMA device, interface and data path of a port. Parameters: int port_id"},
-    {"/rawqp/queues", of_port<tell_queues>,
-     "States of the queues of a port, by number. Parameters: int port_id"},
+    {"/rawqp/queues", of_queues,
+     "States of the queues of a port, by number: up to 512 in each direction, from the given queue "
+     "on (default 0). Parameters: int port_id[,int queue_id]"},
     {"/rawqp/rxq", of_queue<tell_rx_queue, &rte_eth_dev_data::nb_rx_queues>,
      "Settings, counters and ring of an Rx queue. Parameters: int port_id,int queue_id"},
     {"/rawqp/txq", of_queue<tell_tx_queue, &rte_eth_dev_data::nb_tx_queues>,
