@@ -178,21 +178,37 @@ TEST_P(Mlx5TxMpw, LongHeadersGoInAWqeOfTheirOwn) {
     execute_all();
 }
 
-TEST_P(Mlx5TxMpw, TagsAreSharedOrANewWqeBegins) {
+/// Devices insert no tags into the packets of a multi-packet WQE.
+TEST_P(Mlx5TxMpw, TagsGoInAWqeOfTheirOwn) {
+    constexpr Shape kTagged{WqeOpcode::send, 3};
+    const auto send_with_tags = [&] {
+        std::vector<rte_mbuf*> mbufs = packets(7);
+        for (const size_t tagged : {2, 3, 6}) {
+            mbufs[tagged]->ol_flags = RTE_MBUF_F_TX_VLAN;
+            mbufs[tagged]->vlan_tci = 0x1005;
+        }
+        EXPECT_EQ(send(mbufs), 7u);
+    };
     start({.offloads = RTE_ETH_TX_OFFLOAD_VLAN_INSERT});
-    const uint16_t tags[] = {5, 5, 5, 0x1005, 0x1005, 5}; // differing in the DEI bit, too
-    std::vector<rte_mbuf*> mbufs;
-    for (const uint16_t tag : tags) {
-        mbufs.push_back(packet(0, {64}));
-        mbufs.back()->ol_flags = RTE_MBUF_F_TX_VLAN;
-        mbufs.back()->vlan_tci = tag;
+    send_with_tags();
+    EXPECT_THAT(posted(), testing::ElementsAre(mpw(2), kTagged, kTagged, mpw(2), kTagged));
+    const auto eth = sq->segment<mlx5::WqeEthSeg>(1, 1);
+    EXPECT_EQ(eth.inline_size, mlx5::kInsertVlan);
+    EXPECT_EQ(eth.inline_header[0], 0x10);
+    EXPECT_EQ(eth.inline_header[1], 5);
+    for (uint32_t i = 0; i < 7; ++i)
+        EXPECT_EQ(execute(), expected(i, 64));
+    TearDown();
+
+    start({.offloads = RTE_ETH_TX_OFFLOAD_VLAN_INSERT, .sq_wqebbs = 128, .inline_bytes = 70});
+    send_with_tags();
+    const uint8_t tag[] = {0x81, 0x00, 0x10, 0x05};
+    for (uint32_t i = 0; i < 7; ++i) {
+        auto want = expected(i, 64);
+        if (i == 2 || i == 3 || i == 6)
+            want.insert(want.begin() + 12, std::begin(tag), std::end(tag));
+        EXPECT_EQ(execute(), want) << "inlined, and the tag by software";
     }
-    ASSERT_EQ(send(mbufs), 6u);
-    EXPECT_THAT(posted(), testing::ElementsAre(mpw(3), mpw(2), mpw(1)));
-    EXPECT_EQ(sq->segment<mlx5::WqeEthSeg>(2, 1).inline_size, mlx5::kInsertVlan);
-    EXPECT_EQ(sq->segment<mlx5::WqeEthSeg>(2, 1).inline_header[0], 0x10);
-    EXPECT_EQ(sq->segment<mlx5::WqeEthSeg>(2, 1).inline_header[1], 5);
-    execute_all();
 }
 
 TEST_P(Mlx5TxMpw, MetadataIsSharedOrANewWqeBegins) {

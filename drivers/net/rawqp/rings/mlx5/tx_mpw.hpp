@@ -15,12 +15,13 @@
 
 namespace rawqp::mlx5rings {
 
-/// Mbuf flags whose packets need a WQE of their own.
-inline constexpr uint64_t kOwnWqe = RTE_MBUF_F_TX_TCP_SEG | RTE_MBUF_F_TX_QINQ;
+/// Mbuf flags whose packets need a WQE of their own. Devices insert no tags into the packets of an
+/// eMPW: see mlx5_tx_able_to_empw() in net_mlx5, and mlx5e_tx_skb_supports_mpwqe() in Linux.
+inline constexpr uint64_t kOwnWqe = RTE_MBUF_F_TX_TCP_SEG | RTE_MBUF_F_TX_VLAN | RTE_MBUF_F_TX_QINQ;
 /// Mbuf flags that the packets of one WQE must have in common. TCP and UDP ask for the same L4 bit.
 inline constexpr uint64_t kSessionFlags = RTE_MBUF_F_TX_IP_CKSUM | RTE_MBUF_F_TX_TCP_CKSUM |
-                                          RTE_MBUF_F_TX_VLAN | RTE_MBUF_F_TX_OUTER_IP_CKSUM |
-                                          RTE_MBUF_F_TX_TUNNEL_MASK | kOwnWqe;
+                                          RTE_MBUF_F_TX_OUTER_IP_CKSUM | RTE_MBUF_F_TX_TUNNEL_MASK |
+                                          kOwnWqe;
 
 /// Size that the next WQE may have, in segments, without wrapping or running out of room.
 template <TxOptions O> inline uint32_t segment_limit(const MlxTxRing& ring) {
@@ -37,10 +38,8 @@ inline bool joins(const MlxTxRing& ring, const rte_mbuf& packet, const rte_mbuf&
         if (metadata_of<O>(ring, packet) != metadata_of<O>(ring, first)) return false;
     if constexpr (O.scheduled)
         if (is_scheduled(ring, packet)) return false;
-    if constexpr (O.offloads) {
+    if constexpr (O.offloads)
         if (((packet.ol_flags ^ first.ol_flags) & kSessionFlags) != 0) return false;
-        if (wants_vlan(packet) && packet.vlan_tci != first.vlan_tci) return false;
-    }
     return true;
 }
 
@@ -52,8 +51,7 @@ inline uint64_t fill_all(const MlxTxRing& ring, const Session& session, rte_mbuf
     constexpr bool kCheck = !O.fast_free || O.offloads;
     const uint64_t mask = (O.offloads ? kSessionFlags : 0) | (O.metadata ? ring.metadata_flag : 0) |
                           (O.scheduled ? ring.times.flag : 0); // the first packet has no time
-    // Tags to insert may differ, and so may metadata.
-    if (O.offloads && (packets[0]->ol_flags & RTE_MBUF_F_TX_VLAN) != 0) return 0;
+    // The metadata may differ.
     if (O.metadata && (packets[0]->ol_flags & ring.metadata_flag) != 0) return 0;
 #if defined(RAWQP_AVX2)
     if (O.avx2 && session.limit >= 4)
@@ -148,7 +146,7 @@ inline uint32_t write_session(MlxTxRing& ring, TxBatch& batch, rte_mbuf** packet
 
     auto& eth = *reinterpret_cast<mlx5::WqeEthSeg*>(wqe + mlx5::kSegment);
     eth = {};
-    if constexpr (O.offloads) write_offloads(eth, *packets[0]);
+    if constexpr (O.offloads) eth.cs_flags = checksum_flags(packets[0]->ol_flags);
     if constexpr (O.metadata) eth.metadata = metadata_of<O>(ring, *packets[0]);
     batch.last = write_control(ring, wqe, mlx5::WqeOpcode::enhanced_mpw, size);
     batch.bytes += session.bytes;
