@@ -348,6 +348,51 @@ TEST_P(VerbsTx, ChecksumOfAHeaderInPieces) {
     }
 }
 
+/// What the burst would drop for lack of the header.
+TEST_P(VerbsTx, PrepareRefusesAHeaderThatIsNotThere) {
+    start(kChecksums | RTE_ETH_TX_OFFLOAD_MULTI_SEGS | RTE_ETH_TX_OFFLOAD_TCP_TSO);
+    constexpr uint64_t kHeader = RTE_MBUF_F_TX_IPV4 | RTE_MBUF_F_TX_IP_CKSUM;
+    struct {
+        std::vector<uint16_t> lengths;
+        uint16_t l3_len;
+        uint64_t flags;
+        bool sound;
+    } const cases[] = {
+        {{34}, 20, kHeader, true},
+        {{14, 20}, 20, kHeader, true},
+        {{33}, 20, kHeader, false},
+        {{20, 13}, 20, kHeader, false},
+        {{64}, 19, kHeader, false},
+        {{64}, 0, kHeader, false},
+        {{64}, 0, kHeader | RTE_MBUF_F_TX_UDP_CKSUM, true}, // the device finds it
+        {{64}, 0, 0, true},
+    };
+    for (const auto& c : cases) {
+        rte_mbuf* packets[] = {packet(0, {64}), packet(0, c.lengths)};
+        packets[1]->l2_len = 14;
+        packets[1]->l3_len = c.l3_len;
+        packets[1]->ol_flags = c.flags;
+        rte_errno = 0;
+        EXPECT_EQ(rawqp::kVerbsFormat.tx_prepare(ring, packets, 2), c.sound ? 2 : 1);
+        EXPECT_EQ(rte_errno, c.sound ? 0 : EINVAL);
+        const uint64_t before = ring->counters.errors;
+        ASSERT_EQ(send(packets, 2), 2u);
+        EXPECT_EQ(ring->counters.errors - before, c.sound ? 0u : 1u);
+        execute_all();
+    }
+    rte_mbuf* large = packet(0, {200});
+    large->ol_flags = kHeader | RTE_MBUF_F_TX_TCP_SEG;
+    large->l2_len = 14;
+    large->l3_len = large->l4_len = 20;
+    large->tso_segsz = 50;
+    ring->max_tso = 1 << 16;
+    EXPECT_EQ(rawqp::kVerbsFormat.tx_prepare(ring, &large, 1), 1u) << "segments are the device's";
+    rte_pktmbuf_free(large);
+    rte_mbuf* runt = packet(0, {13});
+    EXPECT_EQ(rawqp::kVerbsFormat.tx_prepare(ring, &runt, 1), 0u) << "as for all formats";
+    rte_pktmbuf_free(runt);
+}
+
 TEST_P(VerbsTx, ErrorCountsTheLostAndResets) {
     start();
     std::vector<rte_mbuf*> packets;

@@ -69,8 +69,8 @@ uint32_t count_lost(TxRing& ring, const TxMbufs& mbufs, uint16_t first);
 /// Frees a packet that the queue cannot send and counts an error.
 [[gnu::noinline, gnu::cold]] void drop(TxRing& ring, rte_mbuf* packet);
 
-/// eth_tx_prep_t of all formats; `queue` is a TxRing. Sets rte_errno to EINVAL (malformed packet)
-/// or ENOTSUP (offload not enabled on the queue). In tx_prepare.cpp.
+/// eth_tx_prep_t of all formats, which may refuse more; `queue` is a TxRing. Sets rte_errno to
+/// EINVAL (malformed packet) or ENOTSUP (offload not enabled on the queue). In tx_prepare.cpp.
 uint16_t tx_prepare(void* queue, rte_mbuf** packets, uint16_t count);
 
 // ---- What formats do alike, each with its own ring type. Ring has a TxMbufs `mbufs`, and `done`,

@@ -74,7 +74,7 @@ constinit const RingFormat kVerbsFormat{
     .rx_share = nullptr,
     .tx_map = nullptr, // the rings belong to verbs objects, which one process has
     .tx_unmap = nullptr,
-    .tx_prepare = tx_prepare,
+    .tx_prepare = verbsrings::tx_prepare,
     .rx_queue_count = nullptr, // verbs cannot look at completions without taking them
     .rx_descriptor_status = nullptr,
     .rx_monitor_addr = nullptr, // nor does it say where they are

@@ -161,6 +161,16 @@ Burst<eth_tx_burst_t> tx_burst(const TxSpec& spec) {
                    size_t{inlining} << 3 | size_t{work_requests} << 4];
 }
 
+uint16_t tx_prepare(void* queue, rte_mbuf** packets, uint16_t count) {
+    const uint16_t sound = rawqp::tx_prepare(queue, packets, count);
+    for (uint16_t i = 0; i < sound; ++i) {
+        if (!wants_header_checksum_only(*packets[i]) || has_ipv4_header(*packets[i])) continue;
+        rte_errno = EINVAL;
+        return i;
+    }
+    return sound;
+}
+
 namespace {
 /// Takes completions until `limit` segments are completed and not freed or an error comes: `fail`
 /// is called while that completion is at the CQ's cursor.

@@ -79,6 +79,9 @@ TxQpNeeds tx_needs(const TxSpec& spec);
 Result<TxRing*> tx_create(const TxSpec& spec);
 void tx_start(TxRing& base);
 Burst<eth_tx_burst_t> tx_burst(const TxSpec& spec);
+/// As rawqp::tx_prepare; it also refuses packets without the header whose checksum is computed
+/// here.
+uint16_t tx_prepare(void* queue, rte_mbuf** packets, uint16_t count);
 
 // What the templates of tx_common.hpp need.
 bool take_done(VerbsTxRing& ring, uint32_t limit);

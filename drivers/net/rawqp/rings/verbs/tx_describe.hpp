@@ -24,12 +24,17 @@ inline uint32_t checked_tso_header(const VerbsTxRing& ring, const rte_mbuf& pack
     return sound ? header : 0;
 }
 
+/// Whether the checksum of the IPv4 header is requested, and no other one.
+inline bool wants_header_checksum_only(const rte_mbuf& packet) {
+    constexpr uint64_t kHeader = RTE_MBUF_F_TX_IP_CKSUM;
+    return (packet.ol_flags & (RTE_MBUF_F_TX_L4_MASK | kHeader)) == kHeader;
+}
+
 /// IBV_SEND_IP_CSUM makes the device compute both the IPv4 header and the L4 checksum. It serves
 /// every request that includes L4 (a correct IPv4 header checksum stays what it was); the IPv4
 /// header alone is done here. False: the packet does not have the whole header.
 inline bool prepare_checksums(rte_mbuf& packet) {
-    constexpr uint64_t kHeader = RTE_MBUF_F_TX_IP_CKSUM;
-    if ((packet.ol_flags & (RTE_MBUF_F_TX_L4_MASK | kHeader)) != kHeader) [[likely]]
+    if (!wants_header_checksum_only(packet)) [[likely]]
         return true;
     return set_ipv4_checksum(packet);
 }
