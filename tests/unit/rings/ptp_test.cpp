@@ -169,6 +169,14 @@ TEST_P(PtpMlx5Tx, ThePacketsOwnCompletionTells) {
     EXPECT_EQ(wire.size(), 0u);
 }
 
+TEST_P(PtpMlx5Tx, AnEmptyBurstFreesWhatWasSent) {
+    ASSERT_EQ(send_stamping({packet(0, {64})}), 1u);
+    EXPECT_EQ(send_stamping({}), 0u) << "requests a completion";
+    execute_all();
+    EXPECT_EQ(send_stamping({}), 0u);
+    EXPECT_EQ(in_use(), 0u);
+}
+
 TEST_P(PtpMlx5Tx, PacketsAfterItAskForCompletionsAsSeldomAsEver) {
     ASSERT_EQ(send_stamping({to_be_stamped()}), 1u);
     for (int i = 0; i < 8; ++i)

@@ -37,6 +37,7 @@ bool send_one(MlxTxRing& ring, eth_tx_burst_t send, rte_mbuf** packet) {
 uint16_t send_stamping(void* queue, rte_mbuf** packets, uint16_t count) {
     auto& ring = *static_cast<MlxTxRing*>(queue);
     const eth_tx_burst_t send = plain_bursts[ring.port_id];
+    if (count == 0) return send(queue, packets, 0); // which frees, and asks for completions
     rte_mbuf** const end = packets + count;
     rte_mbuf** next = packets;
     while (next != end) {
