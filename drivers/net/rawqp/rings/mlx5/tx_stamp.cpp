@@ -65,6 +65,9 @@ std::optional<uint64_t> tx_take_stamp(TxRing& base) {
     if (!__atomic_load_n(&ring.stamp_due, __ATOMIC_ACQUIRE)) return std::nullopt;
     const TxStamped stamped = ring.stamped;
     // Entries stay for one lap as the device wrote them, whether or not the lcore has taken them.
+    // WQE indices repeat, too: later, the entry and the index could be those of another packet.
+    const uint32_t taken = __atomic_load_n(&ring.cq.consumer, __ATOMIC_RELAXED);
+    if (taken - stamped.cqe > ring.cq.mask) return std::nullopt;
     for (uint32_t index = stamped.cqe; index - stamped.cqe <= ring.cq.mask; ++index) {
         if (ring.cq.state(index) != CqeState::complete) return std::nullopt;
         owner_before_content();
