@@ -408,9 +408,14 @@ TEST(ItemsRefused, HalfGivenAndUnknownItems) {
     EXPECT_EQ(unknown.code, ENOTSUP);
     EXPECT_THAT(unknown.what, StartsWith("item pfcp is not supported: use any, void, eth, vlan"));
     EXPECT_THAT(refused(Rule().item(RTE_FLOW_ITEM_TYPE_SCTP)).what, HasSubstr("with proto 132"));
-    const rte_flow_item_any two{2}, all{UINT32_MAX};
+    const rte_flow_item_any one{1}, two{2}, all{UINT32_MAX};
     EXPECT_THAT(refused(Rule().item(RTE_FLOW_ITEM_TYPE_ANY, &two, &all)).what,
                 HasSubstr("a number of headers cannot be matched"));
+    EXPECT_THAT(refused(Rule().item(RTE_FLOW_ITEM_TYPE_ANY, &one, &all, &two)).what,
+                HasSubstr("a number of headers cannot be matched"));
+    for (const rte_flow_item_any& no_range : {rte_flow_item_any{0}, one})
+        EXPECT_TRUE(translate_pattern(
+            Rule().item(RTE_FLOW_ITEM_TYPE_ANY, &one, &all, &no_range).pattern()));
     EXPECT_FALSE(translate_pattern(nullptr));
 }
 

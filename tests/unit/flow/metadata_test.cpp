@@ -144,6 +144,31 @@ TEST_F(MetadataTest, ItemMarkAsksForItsRegister) {
     }
 }
 
+/// Neither is zero or the spec itself, under the mask.
+TEST_F(MetadataTest, ALastThatIsNoRangeIsIgnored) {
+    const rte_flow_item_meta meta{0x155}, low{0xff}, high{0x255};
+    const rte_flow_item_tag tag{5, 2}, all{~0u, 0xff}, none{0, 0};
+    const rte_flow_item_mark mark{7};
+    for (const Rule& each :
+         {Rule().item(RTE_FLOW_ITEM_TYPE_META, &meta, &low, &high),
+          Rule().item(RTE_FLOW_ITEM_TYPE_TAG, &tag, &all, &none),
+          Rule().item(RTE_FLOW_ITEM_TYPE_TAG, &tag, &all, &tag),
+          Rule().item<rte_flow_item_mark>(RTE_FLOW_ITEM_TYPE_MARK, &mark, nullptr, &mark)}) {
+        Rule rule = each;
+        rule.attr.group = 1;
+        EXPECT_NE(create(rule.queue(0)), nullptr) << error.message;
+        table.flush(nullptr);
+    }
+    const rte_flow_item_tag other{5, 3};
+    Rule tags = Rule().item(RTE_FLOW_ITEM_TYPE_TAG, &tag, &all, &other).queue(0);
+    EXPECT_THAT(refused(tags), HasSubstr("no ranges of metadata"));
+    const rte_flow_item_mark later{8};
+    Rule marks =
+        Rule().item<rte_flow_item_mark>(RTE_FLOW_ITEM_TYPE_MARK, &mark, nullptr, &later).queue(0);
+    EXPECT_THAT(refused(marks), HasSubstr("no ranges of metadata"));
+    EXPECT_EQ(error.type, RTE_FLOW_ERROR_TYPE_ITEM_LAST);
+}
+
 TEST_F(MetadataTest, RulesOfATableMatchAndGiveMarks) {
     auto* const by_mark = table_of(pattern_of(marked(0, 0xffffff)),
                                    actions_of(Rule().queue(1), Rule().queue(1)), 2, 1);
@@ -248,7 +273,8 @@ TEST_F(MetadataTest, Refusals) {
     EXPECT_THAT(refused(tagged(1, 0).item(RTE_FLOW_ITEM_TYPE_TAG, &spec).queue(0)),
                 HasSubstr("for this metadata already"));
     const rte_flow_item_meta meta{1}, last{5};
-    Rule range = Rule().item(RTE_FLOW_ITEM_TYPE_META, &meta, &meta, &last).queue(0);
+    Rule range =
+        Rule().item<rte_flow_item_meta>(RTE_FLOW_ITEM_TYPE_META, &meta, nullptr, &last).queue(0);
     EXPECT_THAT(refused(range), HasSubstr("no ranges of metadata"));
     Rule without_rule = Rule().item(RTE_FLOW_ITEM_TYPE_META, &meta).queue(0);
     EXPECT_THAT(refused(without_rule), HasSubstr("item meta: no rule has set it"));

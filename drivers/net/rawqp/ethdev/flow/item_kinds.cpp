@@ -109,13 +109,16 @@ FlowResult<uint8_t> tag_index(const rte_flow_item& item) {
                   "item tag: index {}: the largest is {}", index, kTags - 1);
 }
 
+/// Items of metadata begin with their number.
+uint32_t number_of(const void* item) { return *static_cast<const uint32_t*>(item); }
+
 /// The register of marks has one bit besides the id: a packet without a mark is not one with mark
 /// 0.
 LayerBytes metadata_bytes(const ItemKind& kind, const void* number, uint8_t index) {
     LayerBytes bytes{};
     const uint32_t marked = kind.protocol == Protocol::mark ? kMarked : 0;
     const size_t bit = size_t{index} * kTagBits;
-    set_bits(bytes, bit, kTagBits, *static_cast<const uint32_t*>(number) | marked);
+    set_bits(bytes, bit, kTagBits, number_of(number) | marked);
     return bytes;
 }
 
@@ -130,19 +133,33 @@ LayerBytes any_mark() {
     return bytes;
 }
 
+/// As everywhere in rte_flow, a last that is zero or equal to the spec asks for no range.
+bool asks_for_range(const rte_flow_item& item, uint32_t mask) {
+    if (item.last == nullptr) return false;
+    const auto ends_range = [](uint32_t first, uint32_t last) {
+        return last != 0 && last != first;
+    };
+    const auto index = [](const void* tag) {
+        return static_cast<const rte_flow_item_tag*>(tag)->index;
+    };
+    return ends_range(number_of(item.spec) & mask, number_of(item.last) & mask) ||
+           (item.type == RTE_FLOW_ITEM_TYPE_TAG && ends_range(index(item.spec), index(item.last)));
+}
+
 /// A number in CPU order and its place in the layer; for a tag, that place is in the spec.
 FlowResult<Asked> read_metadata(const ItemKind& kind, const rte_flow_item& item) {
-    if (item.last != nullptr)
+    const rte_flow_item_meta all{~0u};
+    const void* const mask = item.mask != nullptr ? item.mask : &all;
+    if (asks_for_range(item, number_of(mask)))
         return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ITEM_LAST, &item,
                       "item {}: there are no ranges of metadata: use a mask or several rules",
                       item_name(item.type));
     const auto index = tag_index(item);
     if (!index) return tl::unexpected(index.error());
     if (auto ok = check_mark(kind, item); !ok) return tl::unexpected(ok.error());
-    const rte_flow_item_meta all{~0u};
     Asked asked;
     asked.index = *index;
-    asked.mask = metadata_bytes(kind, item.mask != nullptr ? item.mask : &all, *index);
+    asked.mask = metadata_bytes(kind, mask, *index);
     asked.value = metadata_bytes(kind, item.spec, *index);
     apply_mask(asked);
     return asked;

@@ -266,10 +266,12 @@ FlowResult<void> Translator::close_l2(const rte_flow_item& item) {
 
 FlowResult<void> Translator::add_any(const rte_flow_item& item) {
     if (auto ok = check_given(item); !ok) return ok;
-    const auto* const spec = static_cast<const rte_flow_item_any*>(item.spec);
-    const auto* const mask = static_cast<const rte_flow_item_any*>(item.mask);
-    const uint32_t layers = spec == nullptr || mask == nullptr ? 0 : spec->num & mask->num;
-    if (layers > 1 || item.last != nullptr)
+    const auto number_in = [](const void* any) {
+        return any != nullptr ? static_cast<const rte_flow_item_any*>(any)->num : 0;
+    };
+    const uint32_t mask = number_in(item.mask);
+    const uint32_t layers = number_in(item.spec) & mask, last = number_in(item.last) & mask;
+    if (layers > 1 || (last != 0 && last != layers))
         return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ITEM_SPEC, &item,
                       "item any: a number of headers cannot be matched: name them");
     open_end_ = true;
