@@ -147,6 +147,25 @@ TEST_F(SampleTest, TheCounterOfCopiesIsAskedForUnlessTheRuleHasOne) {
     EXPECT_EQ(table.unshare(shared, &error), 0);
 }
 
+/// Those of copies and those of the rule's packets are not added up.
+TEST_F(SampleTest, OnlyACountOfTheSamePacketsGoesOn) {
+    const Rule counted = Rule().queue(1).action(RTE_FLOW_ACTION_TYPE_COUNT);
+    rte_flow* const rule = create(sampling(in_group(1).queue(0), counted));
+    ASSERT_NE(rule, nullptr) << error.message;
+    const auto counter_after = [&](const Rule& next) {
+        EXPECT_EQ(table.update_actions(rule, next.actions(), &error), 0) << error.message;
+        EXPECT_THAT(made(kCounter), SizeIs(1));
+        return made(kCounter).at(0)->number;
+    };
+    const uint32_t of_copies = made(kCounter).at(0)->number;
+    EXPECT_EQ(counter_after(sampling(Rule().queue(2), counted, 8)), of_copies);
+    const Rule counting = Rule().queue(2).action(RTE_FLOW_ACTION_TYPE_COUNT);
+    const uint32_t of_rule = counter_after(counting);
+    EXPECT_NE(of_rule, of_copies);
+    EXPECT_EQ(counter_after(counting), of_rule);
+    EXPECT_NE(counter_after(sampling(Rule().queue(2), counted)), of_rule);
+}
+
 TEST_F(SampleTest, AFailureLeavesNothing) {
     const Rule rule = sampling(in_group(1).queue(2).mark(7), Rule().queue(1));
     ASSERT_NE(create(rule), nullptr) << error.message; // creates the transport domain, once

@@ -147,12 +147,13 @@ FlowResult<void> FlowTable::Impl::choose_engines(Plan& plan, const rte_flow_item
     return {};
 }
 
-SampleRef FlowTable::Impl::make_sample(const SampleActions& wanted, Plan& plan) {
+SampleRef FlowTable::Impl::make_sample(const SampleActions& wanted, Plan& plan,
+                                       const rte_flow* replaced) {
     Sample sample{wanted.ratio, steering.qps().target({.queues = {wanted.queue}}), wanted.tag,
                   wanted.shared_counter};
     if (wanted.count != nullptr && !sample.counter) {
-        sample.counter = plan.counter = steering.make_counter();
-        plan.count = wanted.count;
+        const bool goes_on = replaced != nullptr && replaced->counts_copies();
+        sample.counter = plan.counter = goes_on ? replaced->counter : steering.make_counter();
         plan.counts = true;
     }
     return make_ref<const Sample>(std::move(sample));
@@ -174,7 +175,8 @@ FlowResult<Plan> FlowTable::Impl::plan(const RulePosition& position,
     plan.counter = plan.age && !plan.counts ? plan.age->counter() : wanted.shared_counter;
     if (plan.count != nullptr && !plan.counter) {
         // A rule that keeps counting continues from its present count.
-        const bool own = replaced != nullptr && replaced->counter && !replaced->counter->shared();
+        const bool own = replaced != nullptr && replaced->counter && !replaced->counter->shared() &&
+                         !replaced->counts_copies();
         plan.counter = own ? replaced->counter : steering.make_counter();
     }
     if (wanted.age != nullptr && !plan.age)
@@ -183,7 +185,7 @@ FlowResult<Plan> FlowTable::Impl::plan(const RulePosition& position,
                                      FlowAge::Clock::now());
     plan.rss = wanted.shared_rss;
     plan.meter = wanted.meter;
-    if (wanted.sample) plan.sample = make_sample(*wanted.sample, plan);
+    if (wanted.sample) plan.sample = make_sample(*wanted.sample, plan, replaced);
     bool hashed = false;
     for (const Pattern& each : patterns)
         add_parts(plan, each, wanted, hashed);

@@ -70,9 +70,7 @@ void RuleTerms::fill(SteeringRequest& request) const {
     request.tag = tag;
     request.sample = sample;
     request.meter = meter;
-    // The counter of the copies is queried as the rule's, too.
-    const bool of_copies = sample && sample->counter && !sample->counter->shared();
-    request.counter = of_copies ? nullptr : counter;
+    request.counter = counts_copies() ? nullptr : counter;
 }
 
 const SteeringRequest& RuleRequest::of(const RulePart& part, uint16_t level) {

@@ -53,6 +53,10 @@ struct RuleTerms : RulePosition {
     ReservationsRef ports;      ///< ports that the kernel gives to nobody; null: none
     uint32_t jump = 0;          ///< to this group, if it jumps
 
+    /// Whether the counter counts the copies of its sample: it is queried as the rule's, too.
+    [[nodiscard]] bool counts_copies() const {
+        return sample && sample->counter && !sample->counter->shared();
+    }
     /// Fills in what the parts have in common: everything but pattern, target, engine and level.
     void fill(SteeringRequest& request) const;
 };

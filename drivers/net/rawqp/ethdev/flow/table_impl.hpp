@@ -191,7 +191,8 @@ struct FlowTable::Impl {
     bool put_at_one_level(Plan& plan);
     void add_parts(Plan& plan, const Pattern& pattern, const FlowActions& wanted, bool& hashed);
     /// A sample's own counter also becomes the rule's, to be queried.
-    [[nodiscard]] SampleRef make_sample(const SampleActions& wanted, Plan& plan);
+    [[nodiscard]] SampleRef make_sample(const SampleActions& wanted, Plan& plan,
+                                        const rte_flow* replaced);
     [[nodiscard]] uint8_t turn_in_use(uint32_t priority, TrafficClass traffic) const;
     /// Whether `spared` priorities in all find levels, this one among them. `apart`: see
     /// PlaceTerms.
