@@ -371,6 +371,15 @@ TEST_F(TemplateTest, Refusals) {
         error.message,
         HasSubstr("a table of ingress rules with a pattern template that was made for egress"));
     EXPECT_EQ(error.type, RTE_FLOW_ERROR_TYPE_ATTR);
+    auto* received = pattern_of(flow(0, 0));
+    auto* queueing = to_queue;
+    rte_flow_template_table_attr late{};
+    late.flow_attr.group = late.flow_attr.ingress = 1;
+    late.flow_attr.priority = 4096;
+    late.nb_flows = 1;
+    EXPECT_EQ(table.create_template_table(late, {&received, 1}, {&queueing, 1}, &error), nullptr);
+    EXPECT_EQ(error.type, RTE_FLOW_ERROR_TYPE_ATTR_PRIORITY);
+    EXPECT_EQ(error.cause, &late.flow_attr) << "the application's own";
     rte_flow_actions_template_attr of_switch{};
     of_switch.transfer = 1;
     auto* const switched = table.create_actions_template(of_switch, Rule().queue(1).actions(),

@@ -29,6 +29,7 @@ struct ActionKind {
     rte_flow_action_type type;
     bool needs_conf;
     ActionHandler handle;
+    Concern concern = Concern::none; ///< see NamedActions
 };
 
 FlowResult<void> set_fate(ActionContext& context, const rte_flow_action& action, const char* name) {
@@ -273,6 +274,7 @@ FlowResult<void> handle_indirect(ActionContext& context, const rte_flow_action& 
         return ok;
     }
     FlowActions& collected = context.collected;
+    collected.named.replace(shared->action, action);
     if (collected.chosen_rss == &shared->action) collected.chosen_rss = &action;
     if (shared->rss) collected.shared_rss = shared;
     if (shared->counter) {
@@ -368,13 +370,13 @@ constexpr ActionKind kActions[] = {
     {RTE_FLOW_ACTION_TYPE_QUEUE, true, handle_queue},
     {RTE_FLOW_ACTION_TYPE_RSS, true, handle_rss},
     {RTE_FLOW_ACTION_TYPE_DROP, false, handle_drop},
-    {RTE_FLOW_ACTION_TYPE_JUMP, true, handle_jump},
-    {RTE_FLOW_ACTION_TYPE_MARK, true, handle_mark},
-    {RTE_FLOW_ACTION_TYPE_FLAG, false, handle_flag},
-    {RTE_FLOW_ACTION_TYPE_COUNT, false, handle_count},
-    {RTE_FLOW_ACTION_TYPE_AGE, true, handle_age},
-    {RTE_FLOW_ACTION_TYPE_SAMPLE, true, handle_sample},
-    {RTE_FLOW_ACTION_TYPE_METER, true, handle_meter},
+    {RTE_FLOW_ACTION_TYPE_JUMP, true, handle_jump, Concern::jump},
+    {RTE_FLOW_ACTION_TYPE_MARK, true, handle_mark, Concern::mark},
+    {RTE_FLOW_ACTION_TYPE_FLAG, false, handle_flag, Concern::mark},
+    {RTE_FLOW_ACTION_TYPE_COUNT, false, handle_count, Concern::count},
+    {RTE_FLOW_ACTION_TYPE_AGE, true, handle_age, Concern::count},
+    {RTE_FLOW_ACTION_TYPE_SAMPLE, true, handle_sample, Concern::sample},
+    {RTE_FLOW_ACTION_TYPE_METER, true, handle_meter, Concern::meter},
     {RTE_FLOW_ACTION_TYPE_INDIRECT, true, handle_indirect},
 };
 
@@ -392,12 +394,16 @@ FlowResult<void> handle(ActionContext& context, const rte_flow_action& action) {
     for (const ActionKind& kind : kActions) {
         if (kind.type != action.type) continue;
         if (kind.needs_conf && action.conf == nullptr) return lacks_configuration(action);
+        context.collected.named.add(kind.concern, action);
         return kind.handle(context, action);
     }
     const auto is_edit = context.edits.read(action);
     if (!is_edit) return tl::unexpected(is_edit.error());
     if (*is_edit) {
         const auto mark = context.edits.take_mark();
+        NamedActions& named = context.collected.named;
+        named.add(mark ? Concern::mark : Concern::edits, action);
+        if (changes_tags(action)) named.add(Concern::tags, action);
         return mark ? modify_mark(context, action, *mark) : FlowResult<void>{};
     }
     for (const Refusal& refused : kRefused)
@@ -426,8 +432,12 @@ FlowResult<FlowActions> translate_actions(const rte_flow_action* actions,
     for (; action->type != RTE_FLOW_ACTION_TYPE_END; ++action) {
         if (auto ok = handle(context, *action); !ok) return tl::unexpected(ok.error());
     }
+    const NamedActions& named = context.collected.named;
     auto edited = context.edits.finish();
-    if (!edited) return tl::unexpected(edited.error());
+    if (!edited) {
+        if (edited.error().cause == nullptr) edited.error().cause = named[Concern::edits];
+        return tl::unexpected(edited.error());
+    }
     context.collected.edits = std::move(*edited);
     if (context.fate == nullptr && !scope.egress)
         return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ACTION, action,
@@ -437,10 +447,10 @@ FlowResult<FlowActions> translate_actions(const rte_flow_action* actions,
     if (context.collected.sample)
         if (auto ok = check_sample(context.collected); !ok) return tl::unexpected(ok.error());
     if (context.collected.drop && context.tag != nullptr)
-        return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ACTION, action,
+        return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ACTION, named[Concern::mark],
                       "action {} has no effect on dropped packets", context.tag);
     if (context.collected.drop && !context.collected.edits.empty())
-        return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ACTION, action,
+        return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ACTION, named[Concern::edits],
                       "changing packets that are dropped has no effect: leave one of them out");
     return std::move(context.collected);
 }

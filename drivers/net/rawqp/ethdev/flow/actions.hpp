@@ -9,6 +9,8 @@
 #include "drivers/net/rawqp/ethdev/steering/pattern.hpp"
 #include "drivers/net/rawqp/ethdev/steering/rss.hpp"
 
+#include <algorithm>
+#include <array>
 #include <optional>
 #include <vector>
 
@@ -40,12 +42,33 @@ struct SampleActions {
     CounterRef shared_counter;              ///< of an indirect one
 };
 
+/// The actions to name in refusals, by what they are about. Null: there is none.
+class NamedActions {
+  public:
+    /// Of several, the first is kept.
+    void add(Concern concern, const rte_flow_action& action) {
+        if (at(concern) == nullptr) at(concern) = &action;
+    }
+    void replace(const rte_flow_action& action, const rte_flow_action& by) {
+        std::ranges::replace(named_, &action, &by);
+    }
+    [[nodiscard]] const rte_flow_action* operator[](Concern concern) const {
+        return named_[static_cast<size_t>(concern)];
+    }
+
+  private:
+    const rte_flow_action*& at(Concern concern) { return named_[static_cast<size_t>(concern)]; }
+
+    std::array<const rte_flow_action*, kConcerns> named_{};
+};
+
 struct FlowActions : RssSpread {
     uint16_t queue = 0; ///< unless there is a table; some queue when dropping
     bool drop = false;
     std::optional<uint32_t> jump; ///< to this group
     uint32_t tag = 0;             ///< flow tag of mark or flag; 0: none
     Edits edits;
+    NamedActions named;
 
     const rte_flow_action* count = nullptr; ///< the count action, if there is one
     CounterRef shared_counter;              ///< of an indirect one

@@ -48,6 +48,11 @@ class EditReader {
     bool decap_l2_ = false; ///< what is taken off is an Ethernet header
 };
 
+/// Whether the action takes VLAN tags off or puts them on.
+[[nodiscard]] inline bool changes_tags(const rte_flow_action& action) {
+    return action.type == RTE_FLOW_ACTION_TYPE_OF_POP_VLAN ||
+           action.type == RTE_FLOW_ACTION_TYPE_OF_PUSH_VLAN;
+}
 /// "set_mac_src, set_mac_dst, …".
 [[nodiscard]] std::string edit_action_names();
 

@@ -124,6 +124,21 @@ void FlowTable::Impl::add_parts(Plan& plan, const Pattern& pattern, const FlowAc
     plan.parts.back().whole = true; // the classes of a pattern precede it
 }
 
+namespace {
+/// No engine can express the rule, and no header is the reason.
+tl::unexpected<FlowError> refuse_lack(const Plan& plan, const LackText& lack) {
+    const auto is = [&](rte_flow_error_type type, const void* cause) {
+        return refuse(ENOTSUP, type, cause, "{}", lack.what);
+    };
+    switch (lack.concern) {
+    case Concern::none: return is(RTE_FLOW_ERROR_TYPE_UNSPECIFIED, nullptr);
+    case Concern::group: return is(RTE_FLOW_ERROR_TYPE_ATTR_GROUP, plan.attr);
+    case Concern::direction: return is(RTE_FLOW_ERROR_TYPE_ATTR_EGRESS, plan.attr);
+    default: return is(RTE_FLOW_ERROR_TYPE_ACTION, plan.named[lack.concern]);
+    }
+}
+} // namespace
+
 FlowResult<void> FlowTable::Impl::choose_engines(Plan& plan, const rte_flow_item* pattern) {
     SteeringRequest request;
     plan.fill(request);
@@ -136,8 +151,7 @@ FlowResult<void> FlowTable::Impl::choose_engines(Plan& plan, const rte_flow_item
         part.engine = engine.value_or(nullptr);
         if (engine) continue;
         const LackText* const lack = &engine.error();
-        if (lack->layer == nullptr)
-            return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ACTION, plan.count, "{}", lack->what);
+        if (lack->layer == nullptr) return refuse_lack(plan, *lack);
         const uint8_t number = lack->layer->item;
         const bool known = pattern != nullptr && number != Layer::kNone;
         const rte_flow_item* const item = known ? pattern + number : pattern;
@@ -169,11 +183,11 @@ FlowResult<Plan> FlowTable::Impl::plan(const RulePosition& position,
     plan.drop = wanted.drop;
     if (!wanted.edits.empty()) plan.edits = make_ref<const Edits>(wanted.edits);
     plan.tag = wanted.tag;
-    plan.count = wanted.count != nullptr ? wanted.count : wanted.age;
+    plan.named = wanted.named;
     plan.counts = wanted.count != nullptr;
     plan.age = wanted.shared_age;
     plan.counter = plan.age && !plan.counts ? plan.age->counter() : wanted.shared_counter;
-    if (plan.count != nullptr && !plan.counter) {
+    if ((plan.counts || wanted.age != nullptr) && !plan.counter) {
         // A rule that keeps counting continues from its present count.
         const bool own = replaced != nullptr && replaced->counter && !replaced->counter->shared() &&
                          !replaced->counts_copies();
@@ -210,6 +224,7 @@ FlowResult<Plan> FlowTable::Impl::outline(const rte_flow_attr* attr, const rte_f
     if (!wanted) return tl::unexpected(wanted.error());
     auto planned = plan(position, *patterns, *wanted, nullptr);
     if (!planned) return planned;
+    planned->attr = attr;
     if (auto ok = choose_engines(*planned, pattern); !ok) return tl::unexpected(ok.error());
     return planned;
 }

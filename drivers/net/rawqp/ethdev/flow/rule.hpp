@@ -63,8 +63,9 @@ struct RuleTerms : RulePosition {
 
 /// A rule as translated, of which the device knows nothing.
 struct Plan : RuleTerms {
-    const rte_flow_action* count = nullptr; ///< the action that needs a counter, if there is one
-    ShortList<PlannedPart> parts;           ///< most specific class first
+    const rte_flow_attr* attr = nullptr; ///< the application's, to name in refusals; or null
+    NamedActions named;                  ///< likewise
+    ShortList<PlannedPart> parts;        ///< most specific class first
 };
 
 /// One rule of the device, in the memory of the rule that it is a part of.

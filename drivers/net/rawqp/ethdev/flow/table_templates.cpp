@@ -154,7 +154,7 @@ FlowTable::Impl::make_table(const rte_flow_template_table_attr& attributes,
             return tl::unexpected(ok.error());
     for (const rte_flow_pattern_template* const pattern : patterns)
         for (const rte_flow_actions_template* const action : actions) {
-            auto recipe = make_recipe(table->attributes, *pattern, *action);
+            auto recipe = make_recipe(attributes.flow_attr, *pattern, *action);
             if (!recipe) return tl::unexpected(recipe.error());
             // With zeros for values, the device can be asked.
             if (auto ok = validate(*recipe->model); !ok) return tl::unexpected(ok.error());

@@ -213,44 +213,45 @@ GroupKey table_of(const SteeringRequest& request) {
             request.class_depth ? std::optional(request.level) : std::nullopt};
 }
 
-/// Why there are no DevX tables for the request; null: it needs none.
-const char* lacks_tables(const SteeringRequest& request) {
+/// What of the request needs tables by DevX, for a process that has none; nothing: it needs none.
+std::optional<Lack> lack_of_tables(const SteeringRequest& request) {
     if (request.sample)
-        return "action sample needs flow tables by DevX, which the kernel does not give to this "
-               "process";
+        return Lack::of(Concern::sample, "action sample needs flow tables by DevX, which the "
+                                         "kernel does not give to this process");
     if (request.meter)
-        return "action meter needs flow tables by DevX, which the kernel does not give to this "
-               "process";
+        return Lack::of(Concern::meter, "action meter needs flow tables by DevX, which the kernel "
+                                        "does not give to this process");
     if (request.class_depth)
-        return "traffic classes are told apart at one level by flow tables by DevX, which the "
-               "kernel does not give to this process";
+        return Lack::of(Concern::none, "traffic classes are told apart at one level by flow tables "
+                                       "by DevX, which the kernel does not give to this process");
     if (needs_entry(request))
-        return "VLAN tags come off and go on in flow tables by DevX, which the kernel does not "
-               "give to this process";
+        return Lack::of(Concern::tags, "VLAN tags come off and go on in flow tables by DevX, which "
+                                       "the kernel does not give to this process");
     if (request.group != 0 || request.jump)
-        return "groups above 0 and action jump need flow tables by DevX, which the kernel does not "
-               "give to this process: use group 0";
-    return nullptr;
+        return Lack::of(request.group != 0 ? Concern::group : Concern::jump,
+                        "groups above 0 and action jump need flow tables by DevX, which the kernel "
+                        "does not give to this process: use group 0");
+    return std::nullopt;
 }
 
 std::optional<Lack> Mlx5Engine::lack(const SteeringRequest& request) const {
     if (request.type != IBV_FLOW_ATTR_NORMAL)
         return Lack{nullptr, "mlx5dv flows have no default rules"};
-    if (const char* const why = lacks_tables(request); why != nullptr && !devx_.available())
-        return Lack{nullptr, why};
+    if (auto lack = lack_of_tables(request); lack && !devx_.available()) return lack;
     if (request.sample && level_of(request.group) == kLastLevel)
-        return Lack{nullptr, "action sample: its copies go to a table behind those of all groups, "
-                             "and there is none behind group 23: use a lower one"};
+        return Lack::of(Concern::sample,
+                        "action sample: its copies go to a table behind those of all groups, and "
+                        "there is none behind group 23: use a lower one");
     if (request.meter && level_of(request.group) == kLastLevel)
-        return Lack{nullptr,
-                    "action meter: its colors are told apart by a table behind those of all "
-                    "groups, and there is none behind group 23: use a lower one"};
+        return Lack::of(Concern::meter,
+                        "action meter: its colors are told apart by a table behind those of all "
+                        "groups, and there is none behind group 23: use a lower one");
     if (request.jump && level_of(*request.jump) <= level_of(request.group))
-        return Lack{nullptr, "action jump: a jump leads to a higher group, and the device tells "
-                             "groups up to 23 apart"};
+        return Lack::of(Concern::jump, "action jump: a jump leads to a higher group, and the "
+                                       "device tells groups up to 23 apart");
     if (request.counter && !devx_.available())
-        return Lack{nullptr, "action count: mlx5dv flows have counters by DevX only, which the "
-                             "kernel does not give to this process"};
+        return Lack::of(Concern::count, "action count: mlx5dv flows have counters by DevX only, "
+                                        "which the kernel does not give to this process");
     return lack_of_match(request);
 }
 

@@ -151,12 +151,12 @@ bool Software::available() {
 }
 
 std::optional<Lack> Software::lack(const SteeringRequest& request) const {
-    if (request.sample) return Lack{nullptr, "action sample is for groups by commands"};
-    if (request.meter) return Lack{nullptr, "action meter is for groups by commands"};
+    if (request.sample) return Lack::of(Concern::sample, "action sample is for groups by commands");
+    if (request.meter) return Lack::of(Concern::meter, "action meter is for groups by commands");
     if (request.edits && request.edits->changes_tags())
-        return Lack{nullptr, "VLAN tags come off and go on in groups by commands"};
+        return Lack::of(Concern::tags, "VLAN tags come off and go on in groups by commands");
     if (request.jump && *request.jump <= request.group)
-        return Lack{nullptr, "action jump: a jump leads to a higher group"};
+        return Lack::of(Concern::jump, "action jump: a jump leads to a higher group");
     for (const Layer& layer : request.pattern.layers())
         if (layer.protocol == Protocol::esp && any(layer.mask)) // rdma-core 44's does so silently
             return Lack{&layer, "libmlx5 leaves the SPI out of what it writes"};

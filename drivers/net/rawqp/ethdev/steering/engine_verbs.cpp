@@ -41,23 +41,27 @@ class VerbsEngine final : public Engine {
 
 std::optional<Lack> VerbsEngine::lack(const SteeringRequest& request) const {
     if (request.group != 0 || request.jump)
-        return Lack{nullptr, "groups above 0 and action jump: verbs flow specs know one group"};
+        return Lack::of(request.group != 0 ? Concern::group : Concern::jump,
+                        "groups above 0 and action jump: verbs flow specs know one group");
     if (request.sample)
-        return Lack{nullptr, "action sample: verbs flow specs have one destination"};
+        return Lack::of(Concern::sample, "action sample: verbs flow specs have one destination");
     if (request.class_depth)
         return Lack{nullptr, "verbs flow specs lead to no table that tells traffic classes apart"};
-    if (request.meter) return Lack{nullptr, "action meter: verbs flow specs run no meters"};
+    if (request.meter)
+        return Lack::of(Concern::meter, "action meter: verbs flow specs run no meters");
     if (lro_ && takes_lro(request))
         return Lack{nullptr, "LRO: verbs flows lead to hash QPs, which have none"};
-    if (request.egress) return Lack{nullptr, "verbs flow specs steer received packets only"};
-    if (request.edits) return Lack{nullptr, "verbs flow specs have no actions that change packets"};
+    if (request.egress)
+        return Lack::of(Concern::direction, "verbs flow specs steer received packets only");
+    if (request.edits)
+        return Lack::of(Concern::edits, "verbs flow specs have no actions that change packets");
     for (const Layer& layer : request.pattern.layers())
         if (const char* const why = no_way_to_ask_for(layer)) return Lack{&layer, why};
     static const CarriedBits kCarried(
         [](const Field& field, uint8_t) { return field.verbs.spec != 0; });
     auto lack = first_lack(request.pattern, "verbs flow specs have", kCarried);
     if (!lack && request.counter && request.counter->verbs() == nullptr)
-        lack = Lack{nullptr, "action count: the device offers no flow counters", nullptr, errno};
+        lack = Lack::of(Concern::count, "action count: the device offers no flow counters", errno);
     return lack;
 }
 

@@ -5,10 +5,26 @@
 #include "drivers/net/rawqp/ethdev/steering/pattern.hpp"
 
 #include <array>
+#include <cstdint>
 #include <optional>
 #include <string>
 
 namespace rawqp {
+
+/// What in a request a refusal is about, if not a header.
+enum class Concern : uint8_t {
+    none,
+    group,
+    direction,
+    jump,
+    mark,
+    edits,
+    tags,
+    count,
+    sample,
+    meter
+};
+inline constexpr size_t kConcerns = static_cast<size_t>(Concern::meter) + 1;
 
 /// Only made into text when somebody wants to read it: if the next engine can express it, nobody
 /// does.
@@ -17,6 +33,11 @@ struct Lack {
     const char* why = nullptr;
     const Field* field = nullptr; ///< of the layer; `why` says who has no place for it
     int error = 0;                ///< errno with which the device said so
+    Concern concern = Concern::none;
+
+    static Lack of(Concern concern, const char* why, int error = 0) {
+        return {nullptr, why, nullptr, error, concern};
+    }
 
     [[nodiscard]] std::string what() const;
 };

@@ -80,10 +80,8 @@ tl::expected<const Engine*, LackText> Steering::engine_for(const SteeringRequest
         if (!engine->in_charge(request)) continue;
         const std::optional<Lack> lack = engine->lack(request);
         if (!lack) return engine.get();
-        if (!first)
-            first = {lack->layer, lack->what()};
-        else if (lack->layer == first->layer)
-            first->what = lack->what(); // the more expressive engine says it best
+        if (!first || lack->layer == first->layer) // the more expressive engine says it best
+            first = {lack->layer, lack->concern, lack->what()};
         else
             first->what += fmt::format("; by {}: {}", engine->name(), lack->what());
     }

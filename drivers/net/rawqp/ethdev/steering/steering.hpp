@@ -57,6 +57,7 @@ struct SteeringRule {
 /// What no engine can express.
 struct LackText {
     const Layer* layer; ///< of the request; null: not a header
+    Concern concern;    ///< if it is not
     std::string what;   ///< one sentence
 };
 

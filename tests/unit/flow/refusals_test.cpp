@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Which attribute or action a refusal names, where no header is the reason.
+#include "tests/unit/flow/flow_table.hpp"
+
+namespace rawqp::test {
+namespace {
+
+class RefusalsTest : public FlowTableTest {
+  protected:
+    static Rule ipv4() { return Rule().item(RTE_FLOW_ITEM_TYPE_ETH).item(RTE_FLOW_ITEM_TYPE_IPV4); }
+    /// Its refusal names this one of its actions.
+    void names(const Rule& rule, size_t action) {
+        const std::string text = refused(rule);
+        EXPECT_EQ(error.type, RTE_FLOW_ERROR_TYPE_ACTION) << text;
+        EXPECT_EQ(error.cause, &rule.actions()[action]) << text;
+    }
+};
+
+TEST_F(RefusalsTest, NameTheActionThatTheEngineLacks) {
+    const std::array<uint8_t, 6> mac{2, 0, 0, 0, 0, 9};
+    const Rule copies = Rule().queue(1);
+    const rte_flow_action_sample sample{1, copies.actions()};
+    const rte_flow_action_jump jump{1};
+    device.offers_counters = true;
+    const Rule counting = ipv4().action(RTE_FLOW_ACTION_TYPE_COUNT);
+    names(Rule(counting).queue(0).action(RTE_FLOW_ACTION_TYPE_SET_MAC_SRC, &mac), 2);
+    names(Rule(counting).queue(0).action(RTE_FLOW_ACTION_TYPE_SAMPLE, &sample), 2);
+    names(Rule(counting).action(RTE_FLOW_ACTION_TYPE_JUMP, &jump), 1);
+    device.offers_counters = false;
+    names(ipv4().queue(0).mark(1).action(RTE_FLOW_ACTION_TYPE_COUNT), 2);
+}
+
+TEST_F(RefusalsTest, NameWhatHasNoEffect) {
+    const Rule dropping = ipv4().action(RTE_FLOW_ACTION_TYPE_DROP);
+    names(Rule(dropping).mark(1), 1);
+    names(Rule(dropping).action(RTE_FLOW_ACTION_TYPE_DEC_TTL), 1);
+}
+
+TEST_F(RefusalsTest, NameAttributes) {
+    Rule later = ipv4().queue(0);
+    later.attr.group = 1;
+    refused(later);
+    EXPECT_EQ(error.type, RTE_FLOW_ERROR_TYPE_ATTR_GROUP);
+    EXPECT_EQ(error.cause, &later.attr);
+    Rule sent = ipv4().action(RTE_FLOW_ACTION_TYPE_DROP);
+    sent.attr.ingress = 0;
+    sent.attr.egress = 1;
+    refused(sent);
+    EXPECT_EQ(error.type, RTE_FLOW_ERROR_TYPE_ATTR_EGRESS);
+    EXPECT_EQ(error.cause, &sent.attr);
+}
+
+} // namespace
+} // namespace rawqp::test
