@@ -94,6 +94,12 @@ TEST(MeterProfileTest, WhatNoDeviceCanDoIsRefused) {
                 HasSubstr("the largest is 255000000000"));
     EXPECT_THAT(refused(single_rate(10, kMostSize + 1, 0)), HasSubstr("burst size"));
     EXPECT_THAT(refused(single_rate(10, 10, kMostSize + 1)), HasSubstr("burst size"));
+    rte_mtr_meter_profile peak{};
+    peak.alg = RTE_MTR_TRTCM_RFC2698;
+    peak.trtcm_rfc2698 = {.cir = 10, .pir = 20, .cbs = 10, .pbs = 0};
+    EXPECT_THAT(refused(peak), HasSubstr("the peak size cannot be 0"));
+    peak.trtcm_rfc2698.pbs = 5; // no burst is longer than this, which RFC 2698 allows
+    EXPECT_EQ(refused(peak), "accepted");
     rte_mtr_meter_profile other = single_rate(10, 10, 0);
     const unsigned unknown = 77;
     std::memcpy(&other.alg, &unknown, sizeof unknown);

@@ -31,6 +31,8 @@ MeterResult<Buckets> buckets_of(const rte_mtr_meter_profile& profile) {
         if (of.pir < of.cir)
             return refuse(EINVAL, kProfile, "the peak rate {} is less than the committed rate {}",
                           of.pir, of.cir);
+        if (of.pbs == 0) // the other algorithms work without their second bucket
+            return refuse(EINVAL, kProfile, "the peak size cannot be 0: every packet would be red");
         return Buckets{of.cir, of.cbs, of.pir, of.pbs, mlx5::kMeterBothOnGreen};
     }
     case RTE_MTR_TRTCM_RFC4115: {
