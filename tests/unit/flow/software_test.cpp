@@ -335,6 +335,24 @@ TEST_F(SoftwareTest, WhatARuleRefersToGoesAfterIt) {
     EXPECT_THAT(dr->leaving, IsEmpty());
 }
 
+/// An operation is done when requested: nobody has to pull the result of the first for the second.
+TEST_F(SoftwareTest, ACountIsDestroyedRightAfterItsLastRule) {
+    ASSERT_NE(marking_table(), nullptr) << error.message;
+    rte_flow_indir_action_conf directions{};
+    directions.ingress = 1;
+    const rte_flow_action action{RTE_FLOW_ACTION_TYPE_COUNT, nullptr};
+    auto* const count = table->share(&directions, &action, &error);
+    // No TIR goes with it, for which the device would be waited for.
+    auto* const rule = create(of(
+        1, Rule().item(RTE_FLOW_ITEM_TYPE_ETH).action(RTE_FLOW_ACTION_TYPE_DROP).indirect(count)));
+    ASSERT_NE(rule, nullptr) << error.message;
+    const auto destroy_count = [&] { return table->unshare(count, &error); };
+    EXPECT_EQ(table->async(0, nullptr, &error, destroy_count), -EBUSY);
+    EXPECT_EQ(table->async_destroy(0, rule, nullptr, &error), 0);
+    EXPECT_EQ(table->async(0, nullptr, &error, destroy_count), 0) << error.message;
+    EXPECT_EQ(pull(), 2);
+}
+
 /// Nothing was written that the counter would have to wait for.
 TEST_F(SoftwareTest, ARuleThatIsNotMadeLetsGoOfItsSharedCount) {
     ASSERT_NE(marking_table(), nullptr) << error.message;

@@ -221,6 +221,8 @@ int FlowTable::unshare(rte_flow_action_handle* handle, rte_flow_error* error) {
     const SharedActionRef shared = impl_->shared.find(handle);
     if (!shared) return report(unknown_action(handle), error);
     constexpr size_t kKnown = 2; // in the table, and here
+    if (in_use(shared, kKnown))  // perhaps by rules that are gone for all but the device
+        if (auto settled = impl_->settle(); !settled) return report(settled.error(), error);
     if (in_use(shared, kKnown))
         return report({EBUSY, RTE_FLOW_ERROR_TYPE_ACTION, handle,
                        fmt::format("rules use this indirect {}: destroy them first", shared->name)},
