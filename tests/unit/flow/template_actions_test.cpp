@@ -106,6 +106,55 @@ TEST_F(TemplateActionsTest, OfTheTemplateAreThoseOfCreate) {
     EXPECT_THAT(made(kCounter), IsEmpty());
 }
 
+/// Also where not all rules get to another level: those that did are removed from there.
+TEST_F(TemplateActionsTest, WhatLeadsToATableGoesBeforeItsEntries) {
+    auto eth = zeroed<rte_flow_item_eth>(), mask = eth;
+    mask.hdr.dst_addr = all_ones<rte_ether_addr>();
+    const auto to = [&](uint8_t address) {
+        eth.hdr.dst_addr.addr_bytes[5] = address;
+        return Rule().item(RTE_FLOW_ITEM_TYPE_ETH, &eth, &mask);
+    };
+    const Rule spread = Rule().rss({0, 1}, RTE_ETH_RSS_IPV4 | RTE_ETH_RSS_NONFRAG_IPV4_UDP);
+    constexpr size_t kClasses = 3;
+    auto* const of = table_of(pattern_of(to(0)), actions_of(spread, spread), 2);
+    ASSERT_NE(of, nullptr) << error.message;
+
+    const auto leading = [&] {
+        return static_cast<size_t>(std::ranges::count_if(
+            device.flows, [](const auto& each) { return each->qp == nullptr; }));
+    };
+    size_t before = 0, removed = 0;
+    device.on_change = [&] {
+        const size_t now = leading();
+        if (now < before) {
+            EXPECT_GE(made(kEntry).size(), kClasses * before);
+            ++removed;
+        }
+        before = now;
+    };
+    for (int nth = 1;; ++nth) {
+        for (const uint8_t address : {2, 4})
+            ASSERT_NE(table.async_create(0, of, to(address).pattern(), 0, spread.actions(), 0,
+                                         nullptr, &error),
+                      nullptr)
+                << error.message;
+        take_results();
+        rte_flow* const other =
+            create(Rule().item(RTE_FLOW_ITEM_TYPE_ETH).item(RTE_FLOW_ITEM_TYPE_IPV4).queue(2));
+        ASSERT_NE(other, nullptr) << error.message;
+        device.fail_call(nth, ENOMEM);
+        // The other rule's replacement needs the level of those two, which move on.
+        (void)table.update_actions(other, Rule().queue(3).actions(), &error);
+        EXPECT_EQ(leading(), 2u);
+        const bool done = device.failed().empty();
+        device.fail_call(0, 0);
+        EXPECT_EQ(table.flush(&error), 0);
+        if (done) break;
+    }
+    device.on_change = nullptr;
+    EXPECT_GT(removed, 20u);
+}
+
 /// rte_flow_conv copies neither the header of a raw_encap nor a value behind a pointer.
 TEST_F(TemplateActionsTest, WhatActionsPointToIsTheTemplatesOwn) {
     std::vector<uint8_t> header(14, 3), mac = {2, 0, 0, 0, 0, 9};

@@ -117,10 +117,11 @@ Result<void> FlowTable::Impl::install_anew(const RulePlace& place, uint16_t leve
         else
             done = tl::unexpected(std::move(installed.error()));
     });
-    if (!done) return done;
+    while (!done && !moved.empty())
+        moved.pop_back();
     for (auto& [part, installed] : Backwards(moved))
         part->installed = std::move(installed);
-    return {};
+    return done;
 }
 
 Result<void> FlowTable::Impl::merge(const RulePlace& from, const RulePlace& to) {
