@@ -59,7 +59,7 @@ class LevelMapTest : public testing::Test {
         Held rule{priority, depths.size() > 1, {}};
         coming = &rule;
         for (const uint16_t depth : depths) {
-            auto placed = map.acquire({priority, depth}, {rule.ranked, false}, kLevels, moves);
+            auto placed = map.acquire({priority, depth}, {rule.ranked}, kLevels, moves);
             if (!placed) return tl::unexpected(placed.error());
             rule.places.push_back(std::move(*placed));
         }
@@ -102,7 +102,7 @@ TEST_F(LevelMapTest, KeepsTheOrderOfAnyRules) {
             std::vector<RulePlace> places;
             for (const uint16_t depth : depths)
                 places.push_back({priority, depth});
-            const bool fits = map.need(places, {depths.size() > 1, false}).levels <= kLevels;
+            const bool fits = map.need(places, {depths.size() > 1}).levels <= kLevels;
             const bool added = add(priority, depths).has_value();
             ASSERT_TRUE(added || !fits);
             refused += added ? 0 : 1;
@@ -151,17 +151,23 @@ TEST_F(LevelMapTest, ThoseOfTheLeastPriorityShareALevelFirst) {
 TEST_F(LevelMapTest, WhereOneRuleTakesOverFromAnotherTurnsStayApart) {
     for (uint32_t priority = 0; priority < 9; ++priority)
         ASSERT_TRUE(add(priority, {0}));
-    const auto take_over = [&](uint32_t priority) {
+    const auto take_over = [&](uint32_t priority, std::vector<uint32_t> at_the_same_time = {}) {
         Held rule{priority, false, {}};
         coming = &rule;
-        auto placed = map.acquire({priority, 0, 1}, {false, true}, kLevels, moves);
+        PlaceTerms terms{false, std::move(at_the_same_time)};
+        terms.apart.push_back(priority);
+        const RulePlace place{priority, 0, 1};
+        const bool fits = map.need({&place, 1}, terms).levels <= kLevels;
+        auto placed = map.acquire(place, terms, kLevels, moves);
+        EXPECT_EQ(placed.has_value(), fits);
         if (placed) rules.push_back({priority, false, {}});
         if (placed) rules.back().places.push_back(std::move(*placed));
         return placed.has_value();
     };
     EXPECT_TRUE(take_over(3));
-    EXPECT_FALSE(take_over(4)) << "one level would be for both";
+    EXPECT_FALSE(take_over(4, {3})) << "one level would be for both";
     EXPECT_TRUE(take_over(3));
+    EXPECT_TRUE(take_over(4)) << "the turns of others can share a level";
     EXPECT_TRUE(add(20, {0})) << "one that takes over from none can have both turns share a level";
     EXPECT_FALSE(take_over(5));
     check_order();

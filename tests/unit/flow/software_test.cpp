@@ -416,6 +416,25 @@ TEST_F(SoftwareTest, ValidateKnowsWhatCannotGoBack) {
     refused("cannot be made anew for that: all 10 steering priorities");
 }
 
+/// One jump after the other goes back: each needs a level to spare, but not all of them one each.
+TEST_F(SoftwareTest, OneLevelToSpareIsEnoughForAllJumps) {
+    ASSERT_NE(marking_table(), nullptr) << error.message;
+    const auto at = [](uint32_t priority, Rule rule) {
+        rule.attr.priority = priority;
+        return rule;
+    };
+    for (const uint32_t priority : {0, 1, 2})
+        ASSERT_NE(create(at(priority, jump(1))), nullptr) << error.message;
+    for (uint32_t priority = 0; priority < 9; ++priority)
+        ASSERT_NE(create(at(priority, udp_to(7, 2))), nullptr) << error.message;
+    const Rule more = tag_off(2);
+    EXPECT_EQ(table->validate(&more.attr, more.pattern(), more.actions(), &error), 0)
+        << error.message;
+    EXPECT_NE(create(more), nullptr) << error.message;
+    EXPECT_THAT(dr->rules, IsEmpty());
+    EXPECT_THAT(device.flows, SizeIs(3 + 9));
+}
+
 /// Apart from what the tests' device allocates for a rule and a tag.
 TEST_F(SoftwareTest, NothingIsAllocatedForARule) {
     constexpr uint16_t kRules = 20;

@@ -16,10 +16,10 @@ PlaceRef LevelMap::use(Places::value_type& place, bool ranked) {
 
 PlaceRef LevelMap::share(const RulePlace& place) { return use(*used_.find(place), false); }
 
-LevelMap::Need LevelMap::need(std::span<const RulePlace> places, PlaceTerms terms) const {
+LevelMap::Need LevelMap::need(std::span<const RulePlace> places, const PlaceTerms& terms) const {
     using Sharing = std::pair<uint32_t, uint8_t>; // a priority, and a turn if they are apart
     const auto sharing = [&](const RulePlace& place) {
-        return Sharing(place.priority, terms.apart ? place.turn : uint8_t{0});
+        return Sharing(place.priority, terms.keeps_apart(place.priority) ? place.turn : uint8_t{0});
     };
     std::set<uint32_t> priorities;
     std::map<Sharing, size_t> ranked; // of the places in use, those that share no level
@@ -44,8 +44,9 @@ LevelMap::Need LevelMap::need(std::span<const RulePlace> places, PlaceTerms term
 }
 
 /// The place that this one may share a level with: the one nearest in depth.
-LevelMap::Iterator LevelMap::neighbour(const RulePlace& place, bool apart) {
+LevelMap::Iterator LevelMap::neighbour(const RulePlace& place, const PlaceTerms& terms) {
     Iterator nearest = used_.end();
+    const bool apart = terms.keeps_apart(place.priority);
     const auto distance = [&](Iterator at) { return std::abs(at->first.depth - place.depth); };
     for (Iterator at = used_.lower_bound({place.priority, 0, 0});
          at != used_.end() && at->first.priority == place.priority; ++at) {
@@ -57,10 +58,10 @@ LevelMap::Iterator LevelMap::neighbour(const RulePlace& place, bool apart) {
 
 /// Makes one place share the level of another one: the place with the fewest rules to move and,
 /// among these, of the least priority.
-Result<void> LevelMap::free_level(bool apart, uint16_t levels, const Moves& moves) {
+Result<void> LevelMap::free_level(const PlaceTerms& terms, uint16_t levels, const Moves& moves) {
     Iterator best = used_.end();
     for (Iterator at = used_.begin(); at != used_.end(); ++at) {
-        if (at->second.ranked.count != 0 || neighbour(at->first, apart) == used_.end()) continue;
+        if (at->second.ranked.count != 0 || neighbour(at->first, terms) == used_.end()) continue;
         if (best == used_.end() || at->second.plain.count <= best->second.plain.count) best = at;
     }
     if (best == used_.end())
@@ -68,7 +69,7 @@ Result<void> LevelMap::free_level(bool apart, uint16_t levels, const Moves& move
                     "all {} steering priorities that the device has for rules are in use: use "
                     "fewer rte_flow priorities",
                     levels);
-    const RulePlace from = best->first, to = neighbour(from, apart)->first;
+    const RulePlace from = best->first, to = neighbour(from, terms)->first;
     return moves.merge(from, to);
 }
 
@@ -105,13 +106,13 @@ Result<void> LevelMap::make_room(const RulePlace& place, uint16_t levels, const 
     return {};
 }
 
-Result<PlaceRef> LevelMap::acquire(const RulePlace& place, PlaceTerms terms, uint16_t levels,
+Result<PlaceRef> LevelMap::acquire(const RulePlace& place, const PlaceTerms& terms, uint16_t levels,
                                    const Moves& moves) {
     if (const auto at = used_.find(place); at != used_.end()) return use(*at, terms.ranked);
     if (used_.size() >= levels) {
-        const Iterator other = terms.ranked ? used_.end() : neighbour(place, terms.apart);
+        const Iterator other = terms.ranked ? used_.end() : neighbour(place, terms);
         if (other != used_.end()) return use(*other, false);
-        if (auto freed = free_level(terms.apart, levels, moves); !freed)
+        if (auto freed = free_level(terms, levels, moves); !freed)
             return tl::unexpected(std::move(freed.error()));
     }
     // The levels between its neighbours.

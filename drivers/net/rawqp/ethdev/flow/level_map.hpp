@@ -6,12 +6,14 @@
 
 #include "common/result.hpp"
 
+#include <algorithm>
 #include <compare>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <span>
 #include <utility>
+#include <vector>
 
 namespace rawqp {
 
@@ -28,7 +30,12 @@ struct RulePlace {
 /// What a rule requires of its places.
 struct PlaceTerms {
     bool ranked = false; ///< its parts have several depths and must be tried in order
-    bool apart = false;  ///< some rules take over from others: turns stay apart
+    /// Priorities at which rules are taking over from others: their turns stay apart.
+    std::vector<uint32_t> apart{};
+
+    [[nodiscard]] bool keeps_apart(uint32_t priority) const {
+        return std::ranges::find(apart, priority) != apart.end();
+    }
 };
 
 class PlaceRef;
@@ -50,11 +57,11 @@ class LevelMap {
     };
 
     /// The need of everything present plus a rule with these places.
-    [[nodiscard]] Need need(std::span<const RulePlace> places, PlaceTerms terms) const;
+    [[nodiscard]] Need need(std::span<const RulePlace> places, const PlaceTerms& terms) const;
     [[nodiscard]] bool uses(const RulePlace& place) const { return used_.contains(place); }
     /// Adds a user of the place, or of one that it shares a level with. If no level is free between
     /// its neighbours, they make room.
-    [[nodiscard]] Result<PlaceRef> acquire(const RulePlace& place, PlaceTerms terms,
+    [[nodiscard]] Result<PlaceRef> acquire(const RulePlace& place, const PlaceTerms& terms,
                                            uint16_t levels, const Moves& moves);
     /// Adds a user, not ranked, of a place in use.
     [[nodiscard]] PlaceRef share(const RulePlace& place);
@@ -77,8 +84,8 @@ class LevelMap {
     };
 
     static PlaceRef use(Places::value_type& place, bool ranked);
-    Iterator neighbour(const RulePlace& place, bool apart);
-    Result<void> free_level(bool apart, uint16_t levels, const Moves& moves);
+    Iterator neighbour(const RulePlace& place, const PlaceTerms& terms);
+    Result<void> free_level(const PlaceTerms& terms, uint16_t levels, const Moves& moves);
     Result<void> shift(Iterator at, uint16_t level, const Moves& moves);
     Result<void> make_room(const RulePlace& place, uint16_t levels, const Moves& moves);
 

@@ -256,9 +256,18 @@ SteeringLevels FlowTable::Impl::known_levels() const {
     return steering.levels().value_or(SteeringLevels{});
 }
 
-bool FlowTable::Impl::has_levels_for(const rte_flow& rule, bool apart, size_t spared) const {
+/// Rules with places that are not in a list yet are to take over from others.
+PlaceTerms FlowTable::Impl::terms_of(const rte_flow& rule, bool replaces) const {
+    PlaceTerms terms{known_levels().classes() > 1 && rule.ranked()};
+    if (replaces) terms.apart.push_back(rule.priority);
+    for (const rte_flow* const other : coming)
+        terms.apart.push_back(other->priority);
+    return terms;
+}
+
+bool FlowTable::Impl::has_levels_for(const rte_flow& rule, bool replaces, size_t spared) const {
     if (!rule.has_levels()) return true;
-    const PlaceTerms terms = terms_of(rule, apart);
+    const PlaceTerms terms = terms_of(rule, replaces);
     std::vector<RulePlace> places;
     for (const RulePart& part : rule.parts())
         if (part.whole || !rule.one_level)
@@ -295,13 +304,13 @@ FlowResult<void> FlowTable::Impl::choose_levels(Plan& plan, OwnedRule& rule,
                                                 const rte_flow_attr* attr,
                                                 const rte_flow* replaced) {
     constexpr size_t kPriorities = 8; ///< that an application may count on
-    const bool apart = replaced != nullptr;
-    if (has_levels_for(*rule, apart, rule->ranked() ? kPriorities : 0)) return {};
+    const bool replaces = replaced != nullptr;
+    if (has_levels_for(*rule, replaces, rule->ranked() ? kPriorities : 0)) return {};
     if (rule->ranked() && put_at_one_level(plan)) {
         rule.reset(rte_flow::make(plan, masks));
         if (auto ok = find_room(*rule, replaced); !ok) return ok;
     }
-    if (has_levels_for(*rule, apart, 0)) return {};
+    if (has_levels_for(*rule, replaces, 0)) return {};
     return lacks_levels(*rule, attr);
 }
 

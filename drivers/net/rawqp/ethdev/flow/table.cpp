@@ -53,10 +53,10 @@ uint16_t FlowTable::Impl::level_of(const rte_flow& rule, const RulePart& part) {
 
 /// Gives the parts of a rule their levels, if it needs any. In doing so, other places of its
 /// priority may come to share levels, including those it has just been given.
-Result<void> FlowTable::Impl::place(rte_flow& rule, bool apart) {
+Result<void> FlowTable::Impl::place(rte_flow& rule, bool replaces) {
     if (!rule.has_levels()) return {};
     const uint16_t most = known_levels().flow_levels();
-    const PlaceTerms terms = terms_of(rule, apart);
+    const PlaceTerms terms = terms_of(rule, replaces);
     const LevelMap::Moves moves{
         [this](const RulePlace& other, uint16_t level) { return install_anew(other, level); },
         [this](const RulePlace& from, const RulePlace& to) { return merge(from, to); }};

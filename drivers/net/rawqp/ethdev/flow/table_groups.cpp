@@ -30,7 +30,8 @@ FlowResult<OwnedRule> FlowTable::Impl::make_anew(const rte_flow& rule) {
     return realize(plan, nullptr, &rule);
 }
 
-/// Checks each as if the others stayed.
+/// Checks each as if the others stayed: once a jump has moved, its priority needs as many levels as
+/// before.
 FlowResult<void> FlowTable::Impl::check_anew() {
     for (rte_flow* rule = rules.first(); rule != nullptr; rule = rule->after) {
         if (!of_groups(*rule)) continue;

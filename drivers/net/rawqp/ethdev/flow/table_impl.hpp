@@ -77,7 +77,8 @@ struct FlowTable::Impl {
     /// watches the rule's own counter.
     void watch_age(rte_flow& rule);
     void watch(const AgeRef& age);
-    Result<void> place(rte_flow& rule, bool apart = false);
+    /// `replaces`: it takes over from another rule.
+    Result<void> place(rte_flow& rule, bool replaces = false);
     Result<void> place_again();
     FlowResult<void> validate(rte_flow& rule);
     Result<void> install(rte_flow& rule);
@@ -194,16 +195,14 @@ struct FlowTable::Impl {
     [[nodiscard]] SampleRef make_sample(const SampleActions& wanted, Plan& plan,
                                         const rte_flow* replaced);
     [[nodiscard]] uint8_t turn_in_use(uint32_t priority, TrafficClass traffic) const;
-    /// Whether `spared` priorities in all find levels, this one among them. `apart`: see
-    /// PlaceTerms.
-    [[nodiscard]] bool has_levels_for(const rte_flow& rule, bool apart, size_t spared) const;
+    /// Whether `spared` priorities in all find levels, this one among them. `replaces`: see
+    /// place().
+    [[nodiscard]] bool has_levels_for(const rte_flow& rule, bool replaces, size_t spared) const;
     [[nodiscard]] tl::unexpected<FlowError> lacks_levels(const rte_flow& rule,
                                                          const rte_flow_attr* attr) const;
     FlowResult<void> choose_levels(Plan& plan, OwnedRule& rule, const rte_flow_attr* attr,
                                    const rte_flow* replaced);
-    [[nodiscard]] PlaceTerms terms_of(const rte_flow& rule, bool apart) const {
-        return {known_levels().classes() > 1 && rule.ranked(), apart};
-    }
+    [[nodiscard]] PlaceTerms terms_of(const rte_flow& rule, bool replaces) const;
     /// Calls each(part) for the parts that have a place there.
     template <class Each> void of_place(const RulePlace& place, Each each);
     Result<void> install_anew(const RulePlace& place, uint16_t level);
