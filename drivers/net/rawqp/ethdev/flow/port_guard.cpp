@@ -8,27 +8,41 @@
 
 namespace rawqp {
 
-class Reservation {
-  public:
-    explicit Reservation(Fd socket) : socket_(std::move(socket)) {}
-
-  private:
-    Fd socket_;
-};
-
 namespace {
 
 using Key = std::pair<uint64_t, netdev::LocalPort>; ///< namespace and port
 
-/// What this process has reserved.
+/// What this process has reserved. It is never destroyed, as reservations may live until exit.
 struct Registry {
     std::mutex mutex;
     std::map<Key, std::weak_ptr<const Reservation>> known;
 };
 Registry& registry() {
-    static Registry instance;
+    static Registry& instance = *new Registry;
     return instance;
 }
+
+} // namespace
+
+class Reservation {
+  public:
+    Reservation(const Key& key, Fd socket) : key_(key), socket_(std::move(socket)) {}
+    Reservation(const Reservation&) = delete;
+    Reservation& operator=(const Reservation&) = delete;
+    ~Reservation() {
+        socket_.reset(); // at once, for whoever holds the lock and wants the port
+        const std::lock_guard lock(registry().mutex);
+        const auto at = registry().known.find(key_);
+        // It may have been reserved again by now.
+        if (at != registry().known.end() && at->second.expired()) registry().known.erase(at);
+    }
+
+  private:
+    const Key key_;
+    Fd socket_;
+};
+
+namespace {
 
 /// Takes ports for one rule, in the thread's present namespace.
 class Taker {
@@ -38,7 +52,7 @@ class Taker {
     Result<void> take_any(const netdev::LocalPort& port);
     /// A refusal names who has it.
     Result<void> take_one(const netdev::LocalPort& port);
-    Reservations taken;
+    Reservations taken; ///< outlives the lock, which the last owner of a reservation takes
 
   private:
     Result<void> take(const netdev::LocalPort& port);
@@ -53,10 +67,7 @@ bool Taker::take_known(const netdev::LocalPort& port) {
     const auto at = known.find({space_, port});
     if (at == known.end()) return false;
     auto reservation = at->second.lock();
-    if (!reservation) {
-        known.erase(at);
-        return false;
-    }
+    if (!reservation) return false; // it is about to go
     taken.push_back(std::move(reservation));
     return true;
 }
@@ -68,8 +79,9 @@ Result<void> Taker::take(const netdev::LocalPort& port) {
     if (take_known(port) || take_known(any)) return {};
     auto socket = netdev::reserve(port);
     if (!socket) return tl::unexpected(socket.error());
-    auto reservation = std::make_shared<const Reservation>(std::move(*socket));
-    registry().known[{space_, port}] = reservation;
+    const Key key{space_, port};
+    auto reservation = std::make_shared<const Reservation>(key, std::move(*socket));
+    registry().known[key] = reservation;
     taken.push_back(std::move(reservation));
     return {};
 }
@@ -148,6 +160,11 @@ Result<std::unique_ptr<PortGuard>> PortGuard::make() {
     auto space = netdev::Namespace::of_this_thread();
     if (!space) return tl::unexpected(space.error());
     return std::unique_ptr<PortGuard>(new PortGuard(std::move(*space)));
+}
+
+size_t PortGuard::reserved() {
+    const std::lock_guard lock(registry().mutex);
+    return registry().known.size();
 }
 
 FlowResult<ReservationsRef> PortGuard::reserve(std::span<const Pattern> patterns,

@@ -38,6 +38,8 @@ class PortGuard {
     static constexpr size_t kMostPorts = 64; ///< of one pattern
 
     [[nodiscard]] static Result<std::unique_ptr<PortGuard>> make();
+    /// How many ports this process has reserved, one on each address counted by itself.
+    [[nodiscard]] static size_t reserved();
     /// Reserves what the patterns take of the kernel's own addresses, or of all of these if they
     /// name none. Null: nothing. Refusals name the item and who has the port.
     [[nodiscard]] FlowResult<ReservationsRef> reserve(std::span<const Pattern> patterns,
