@@ -411,7 +411,7 @@ TEST_F(EditsTest, EgressRulesHaveNoQueue) {
     EXPECT_THAT(refused(egress(udp().queue(0))), HasSubstr("action queue is for received packets"));
     EXPECT_THAT(refused(egress(udp().mark(1))), HasSubstr("action mark is for received packets"));
     rule.attr.priority = 16;
-    EXPECT_THAT(refused(rule), HasSubstr("the largest of an egress rule is 15"));
+    EXPECT_THAT(refused(rule), HasSubstr("the largest of an egress rule of group 0 is 15"));
     rule.attr.ingress = 1;
     EXPECT_THAT(refused(rule), HasSubstr("two directions"));
 }

@@ -26,7 +26,7 @@ FlowResult<void> check_attributes(const rte_flow_attr* attr) {
                       static_cast<uint32_t>(attr->priority), GroupTable::kPriorities - 1);
     if (attr->group == 0 && attr->egress && attr->priority >= SteeringLevels::kMaxPriorities)
         return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ATTR_PRIORITY, attr,
-                      "priority {}: the largest of an egress rule is {}",
+                      "priority {}: the largest of an egress rule of group 0 is {}",
                       static_cast<uint32_t>(attr->priority), SteeringLevels::kMaxPriorities - 1);
     return {};
 }
