@@ -19,7 +19,10 @@ FwStatus create_uctx(Firmware& firmware, Command& command) {
 FwStatus destroy_uctx(Firmware& firmware, Command& command) {
     if (command.uid != 0) return FwStatus::bad_operation;
     const auto uid = static_cast<core::Number>(command.input().get(PRM(destroy_uctx_in, uid)));
-    if (firmware.objects.has_owner(static_cast<uint16_t>(uid))) return FwStatus::resource_busy;
+    const bool has_rate = std::ranges::any_of(
+        firmware.rates, [&](const PacingRate& row) { return row.rate != 0 && row.uid == uid; });
+    if (has_rate || firmware.objects.has_owner(static_cast<uint16_t>(uid)))
+        return FwStatus::resource_busy; // or the next user of this number would have them
     return forget_object(firmware, Kind::uctx, uid);
 }
 

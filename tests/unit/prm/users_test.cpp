@@ -111,6 +111,22 @@ TEST_P(UsersTest, PacingRowsAreTheirUsers) {
     EXPECT_EQ(status(paced(kShared + 1)), FwStatus::bad_resource) << "nobody's";
 }
 
+/// A later user may get the number of one that is gone, but must not get its rates.
+TEST_P(UsersTest, WhoHasAPacingRowStays) {
+    const auto set_rate = [&](uint64_t rate) {
+        return by(other, REQUEST(SET_PP_RATE_LIMIT, set_pp_rate_limit)
+                             .set(PRM(set_pp_rate_limit_in, rate_limit_index), 1)
+                             .set(inside(PRM(set_pp_rate_limit_in, ctx),
+                                         PRM(set_pp_rate_limit_context, rate_limit)),
+                                  rate));
+    };
+    const auto destroy = REQUEST(DESTROY_UCTX, destroy_uctx).set(PRM(destroy_uctx_in, uid), other);
+    ASSERT_EQ(status(set_rate(5000)), FwStatus::ok);
+    EXPECT_EQ(status(destroy), FwStatus::resource_busy);
+    ASSERT_EQ(status(set_rate(0)), FwStatus::ok);
+    EXPECT_EQ(status(destroy), FwStatus::ok);
+}
+
 TEST_P(UsersTest, KeysAreMadeOfKeys) {
     constexpr uint64_t kParts = 2, kFixed = 3;
     const Field length = inside(PRM(create_mkey_in, memory_key_mkey_entry), PRM(mkc, len));
