@@ -154,8 +154,11 @@ class PcapWire final : public Wire {
             return;
         }
         played_++;
-        const auto length = std::min<uint32_t>(header->caplen, kMaxFrame);
+        auto length = std::min<uint32_t>(header->caplen, kMaxFrame);
         std::memcpy(received_.data(), data, length);
+        // No bytes would mean that there is no frame. One byte is too short as well, and is
+        // counted.
+        if (length == 0) received_[length++] = {};
         current_ = {received_.data(), pad_received(received_.data(), length)};
     }
 

@@ -64,6 +64,17 @@ TEST_F(PcapWireTest, PlaysOnceFromStartOn) {
     EXPECT_TRUE(wire->peek().empty());
 }
 
+TEST_F(PcapWireTest, ARecordWithoutBytesIsAFrameThatIsTooShort) {
+    write_capture({60, 0, 61});
+    const auto wire = open("pcap:" + in_);
+    wire->start();
+    for (const size_t length : {60, 1, 61}) {
+        EXPECT_EQ(wire->peek().size(), length);
+        wire->pop();
+    }
+    EXPECT_TRUE(wire->peek().empty());
+}
+
 TEST_F(PcapWireTest, RecordsWhatIsSent) {
     const auto wire = open("pcap:," + out_);
     wire->start();
