@@ -174,6 +174,7 @@ bool Merger::append(const OutFrame& frame, const Headers& headers, const std::by
 
 std::array<iovec, 2> Merger::finish() {
     offload_ = {};
+    uint32_t bytes = bytes_;
     if (packets_ > 1) {
         using namespace net::virtio;
         offload_.flags = kNeedsChecksum;
@@ -186,8 +187,10 @@ std::array<iovec, 2> Merger::finish() {
         net::write_ip_checksum(frame_.data(), headers_);
         store_be(frame_.data() + headers_.l4 + kTcpChecksum,
                  net::pseudo_header(headers_, frame_.data(), bytes_ - headers_.l4).fold());
+    } else { // is an ordinary frame
+        bytes = pad_received(frame_.data(), bytes_);
     }
-    return {iovec{&offload_, net::virtio::kLegacyNetHeaderBytes}, iovec{frame_.data(), bytes_}};
+    return {iovec{&offload_, net::virtio::kLegacyNetHeaderBytes}, iovec{frame_.data(), bytes}};
 }
 
 void Merger::clear() {

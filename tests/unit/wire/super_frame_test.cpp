@@ -133,6 +133,19 @@ TEST_P(SuperFrame, IsAPacketItself) {
     EXPECT_EQ(super.frame, frames::build(whole));
 }
 
+TEST(ShortPackets, ArePaddedUnlessTheyPassAsOne) {
+    const Connection connection{.first = {.proto = frames::kTcp}, .payload = 1};
+    const Bytes packet = connection.packet(0);
+    Merger merger;
+    ASSERT_TRUE(take(merger, packet));
+    EXPECT_EQ(finish(merger).frame, frames::padded(packet));
+    merger.clear();
+    for (size_t i = 0; i < 2; i++)
+        ASSERT_TRUE(take(merger, connection.packet(i)));
+    EXPECT_EQ(finish(merger).frame.size(), packet.size() + 1)
+        << "the receiver would take the padding for payload";
+}
+
 TEST_P(SuperFrame, OnePacketStaysAsItIs) {
     ASSERT_TRUE(take(merger, connection.packet(0)));
     const Super super = finish(merger);

@@ -127,6 +127,26 @@ TEST(TapWire, ShortFramesArePadded) {
     });
 }
 
+TEST(TapWire, ShortPacketsOfAConnectionArePadded) {
+    in_namespace([] {
+        const auto wire = open("tap:t0");
+        CHECK(wire);
+        const int partner = packet_socket("t0");
+        const frames::Bytes packet =
+            frames::build({.dst = {2, 0, 0, 0, 0, 9}, .proto = frames::kTcp, .payload = {1}});
+        CHECK(send(*wire, frames::view(packet)) == SendResult::sent);
+        wire->flush();
+        frames::Bytes got(2000);
+        ssize_t length;
+        do
+            length = recv(partner, got.data(), got.size(), 0);
+        while (length > 0 && !std::equal(packet.begin(), packet.end(), got.begin()));
+        got.resize(size_t(length));
+        CHECK(got == frames::padded(packet));
+        return 0;
+    });
+}
+
 /// Three packets of a connection.
 std::vector<frames::Bytes> connection() {
     std::vector<frames::Bytes> packets;
