@@ -154,7 +154,7 @@ Outcome<void> FlowTables::set_entry(Number number, uint32_t index, const FlowEnt
             return refuse(Status::bad_parameter);
     }
     for (const Number number_of_sampler : attr.samplers) {
-        const auto sampler = find_sampler(*table, number_of_sampler);
+        const auto sampler = find_sampler(*table, number_of_sampler, attr.any_level);
         if (!sampler) return refuse(sampler.error());
         entry->samplers.push_back(*sampler);
     }

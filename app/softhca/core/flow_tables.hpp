@@ -132,7 +132,8 @@ class FlowTables {
 
     [[nodiscard]] static FlowGroup* group_of(const FlowTable& table, uint32_t index);
     /// A sampler that entries of the table may lead to.
-    [[nodiscard]] Outcome<Sampler*> find_sampler(const FlowTable& from, Number number) const;
+    [[nodiscard]] Outcome<Sampler*> find_sampler(const FlowTable& from, Number number,
+                                                 bool any_level) const;
     void release(FlowGroup& group, uint32_t index);
 
     ste::Walker* walker_ = nullptr;

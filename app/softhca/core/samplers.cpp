@@ -46,10 +46,11 @@ Sampler* FlowTables::find_sampler(Number number) const {
     return found == samplers_.end() ? nullptr : found->second.get();
 }
 
-Outcome<Sampler*> FlowTables::find_sampler(const FlowTable& from, Number number) const {
+Outcome<Sampler*> FlowTables::find_sampler(const FlowTable& from, Number number,
+                                           bool any_level) const {
     Sampler* const sampler = find_sampler(number);
     if (!sampler) return refuse(Status::bad_resource);
-    if (sampler->level <= from.level || sampler->all->sends != from.sends)
+    if ((!any_level && sampler->level <= from.level) || sampler->all->sends != from.sends)
         return refuse(Status::bad_parameter);
     return sampler;
 }

@@ -287,7 +287,7 @@ struct FlowEntryAttr {
     std::optional<uint32_t> tag{};  ///< 24 bits, reported in the CQE
     std::vector<Number> tirs{};     ///< each gets a copy …
     std::vector<Number> tables{};   ///< … and each of these handles one
-    bool any_level = false;         ///< also tables that are not of a higher level
+    bool any_level = false;         ///< also tables and samplers of no higher level
     std::vector<Number> samplers{}; ///< … and each of these does
     std::vector<Number> counters{};
     std::vector<MeteringAttr> metering{}; ///< in this order, before the packet is changed

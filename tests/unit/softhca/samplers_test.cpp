@@ -209,6 +209,23 @@ TEST_F(SamplersTest, Refusals) {
     EXPECT_EQ(refusal(lead(root, 0xfffff)), Status::bad_resource);
 }
 
+/// As Linux makes them (esw_setup_sampler_dest).
+TEST_F(SamplersTest, EntriesThatKnowNoLevelsLeadToAnyOfThem) {
+    const Number above = table(2), counted = count(all);
+    ASSERT_TRUE(device->set_flow_table_root(above));
+    const Number sampler = *device->create_sampler(sampling(1));
+    const auto lead_anywhere = [&](Number from) {
+        return device->set_flow_entry(
+            from, 0, {.group = groups[from], .any_level = true, .samplers = {sampler}});
+    };
+    EXPECT_EQ(refusal(lead(above, sampler)), Status::bad_parameter);
+    ASSERT_TRUE(lead_anywhere(above));
+    receive(3);
+    EXPECT_EQ(packets(counted), 3u);
+    EXPECT_EQ(refusal(lead_anywhere(table(2, true))), Status::bad_parameter)
+        << "of the other direction";
+}
+
 TEST_F(SamplersTest, AWayRoundEnds) {
     SamplerAttr attr = sampling(1);
     attr.any_level = true;
