@@ -77,6 +77,8 @@ class Cq {
     [[nodiscard]] virtual bool keeps_last_only() const { return false; }
     /// For such a CQ: skips this many completions, which another one will overwrite.
     virtual void pass_over(uint32_t) {}
+    /// Whether a full ring is written over.
+    virtual void ignore_overrun(bool ignore) = 0;
 
     /// Breaks the CQ for good, as an overrun does: nothing more is written, and its owner is
     /// notified.

@@ -141,6 +141,14 @@ Outcome<void> Device::resize_cq(Number cqn, DmaArea ring, uint8_t log_entries, u
     return cq->resize(std::move(ring), log_entries, cqe_size);
 }
 
+Outcome<void> Device::ignore_cq_overrun(Number cqn, bool ignore) {
+    const ControlLock lock(*state_);
+    Cq* const cq = state_->cqs.find(cqn);
+    if (!cq) return refuse(Status::bad_resource);
+    cq->ignore_overrun(ignore);
+    return {};
+}
+
 // ---------------------------------------------------------------- SQ
 
 void Device::State::release(const Queue& queue) {

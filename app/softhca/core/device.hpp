@@ -136,6 +136,8 @@ class Device {
     /// for what the owner has not consumed.
     [[nodiscard]] Outcome<void> resize_cq(Number cqn, DmaArea ring, uint8_t log_entries,
                                           uint8_t cqe_size);
+    /// See CqAttr::ignore_overrun.
+    [[nodiscard]] Outcome<void> ignore_cq_overrun(Number cqn, bool ignore);
 
     /// Queues are created in state reset; reset -> ready -> error -> reset. Entering reset zeroes
     /// the device's indices and the doorbell record. An RQ that shares the doorbell record of an SQ

@@ -114,13 +114,24 @@ FwStatus resize_cq(Firmware& firmware, Command& command, Object& cq) {
 
 /// Event moderation is stored without effect: every completion is reported at once.
 FwStatus modify_cq(Firmware& firmware, Command& command) {
+    // Linux: MLX5_CQ_MODIFY_* of <linux/mlx5/cq.h>
+    constexpr uint64_t kPeriod = 1u << 0, kMaxCount = 1u << 1, kOverrun = 1u << 2;
     Object* const cq = firmware.objects.find(Kind::cq, object_number(command));
     if (!cq) return FwStatus::bad_resource;
     if (command.op_mod == kResize) return resize_cq(firmware, command, *cq);
+    const uint64_t fields =
+        command.input().get(PRM(modify_cq_in, modify_field_select_resize_field_select));
+    if (fields & ~(kPeriod | kMaxCount | kOverrun)) return FwStatus::bad_parameter;
     const Fields given = command.input().at(PRM(modify_cq_in, cq_context));
     Fields context(cq->context.data(), cq->context.size());
-    for (const Field field : {PRM(cqc, cq_period), PRM(cqc, cq_max_count)})
-        context.set(field, given.get(field));
+    const auto take = [&](Field field) { context.set(field, given.get(field)); };
+    if (fields & kPeriod) take(PRM(cqc, cq_period));
+    if (fields & kMaxCount) take(PRM(cqc, cq_max_count));
+    if (fields & kOverrun) {
+        take(PRM(cqc, oi));
+        (void)firmware.device.ignore_cq_overrun(object_number(command),
+                                                given.get(PRM(cqc, oi)) != 0);
+    }
     return FwStatus::ok;
 }
 

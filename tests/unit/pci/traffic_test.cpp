@@ -313,6 +313,22 @@ TEST_F(TrafficTest, PortCountersTellUnicastMulticastAndBroadcastApart) {
     EXPECT_EQ(pause(PRM(eth_3635_cntrs_grp_data_layout, dot3stats_alignment_errors_low)), 0u);
 }
 
+TEST_F(TrafficTest, ACqIgnoresOverrunsOnceItsOwnerWants) {
+    constexpr uint64_t kOverrun = 4;
+    steer(0);
+    ASSERT_EQ(
+        status_of(REQUEST(MODIFY_CQ, modify_cq)
+                      .number(cq)
+                      .set(PRM(modify_cq_in, modify_field_select_resize_field_select), kOverrun)
+                      .set(inside(PRM(modify_cq_in, cq_context), PRM(cqc, oi)), 1)),
+        FwStatus::ok);
+    for (int i = 0; i < 10; i++) { // more than its 64 entries
+        post(10);
+        receive(10);
+    }
+    EXPECT_EQ(device->counters().delivered, 100u);
+}
+
 TEST_F(TrafficTest, AResizedCqGoesOnInItsNewRing) {
     steer(0);
     post(8);

@@ -74,6 +74,18 @@ TEST_F(CqTest, OverrunIsToldOnceAndForGood) {
     EXPECT_FALSE(cq.has_room(1));
 }
 
+TEST_F(CqTest, OverrunsAreIgnoredAsLongAsTheOwnerWants) {
+    Cq cq = make(false);
+    cq.ignore_overrun(true);
+    for (int i = 0; i < 24; i++)
+        ASSERT_TRUE(write(cq));
+    EXPECT_TRUE(listener.events.empty());
+    cq.ignore_overrun(false);
+    EXPECT_FALSE(cq.has_room(1)) << "eight have not been read";
+    doorbell.consumer = 24;
+    EXPECT_TRUE(cq.has_room(8));
+}
+
 TEST_F(CqTest, RowsAreWhatSingleEntriesAre) {
     Cq rows = make(false), single = make(false, other_ring.area());
     std::mt19937 random(1);

@@ -90,6 +90,11 @@ Outcome<void> Cq::resize(DmaArea ring, uint8_t log_entries, uint8_t cqe_size) {
     return {};
 }
 
+void Cq::ignore_overrun(bool ignore) {
+    ignores_overrun_ = ignore;
+    room_ = 0; // determined again with the next CQE
+}
+
 void Cq::raise(mlx5::CqeOpcode opcode) {
     const bool error =
         opcode == mlx5::CqeOpcode::req_error || opcode == mlx5::CqeOpcode::resp_error;

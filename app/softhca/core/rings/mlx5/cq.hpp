@@ -108,6 +108,7 @@ class Cq final : public core::Cq {
 
     [[nodiscard]] Outcome<void> resize(DmaArea ring, uint8_t log_entries,
                                        uint8_t cqe_size) override;
+    void ignore_overrun(bool ignore) override;
     void write_block() override;
     [[nodiscard]] uint32_t producer() const { return producer_; }
     [[nodiscard]] uint32_t completions() const override {
