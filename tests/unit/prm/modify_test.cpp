@@ -40,6 +40,26 @@ TEST_P(ModifyTest, OfACqWhatIsSelected) {
     expect(7, 9, 1);
 }
 
+TEST_P(ModifyTest, ACqThatCompressesKeepsItsSizeOfEntries) {
+    constexpr Field kContext = PRM(modify_cq_in, cq_context);
+    constexpr uint64_t k64 = 0, k128 = 1;
+    const Field compresses = inside(PRM(create_cq_in, cq_context), PRM(cqc, cqe_comp_en));
+    const auto resize = [&](Number cq, uint64_t size) {
+        return status(by(mine, REQUEST(MODIFY_CQ, modify_cq, 1)
+                                   .number(cq)
+                                   .set(inside(kContext, PRM(cqc, log_cq_size)), 5)
+                                   .set(inside(kContext, PRM(cqc, cqe_sz)), size)
+                                   .set(PRM(modify_cq_in, cq_umem_valid), 1)
+                                   .set({0x2c0, 32}, umem)
+                                   .set({0x280, 64}, 2 * kPage)));
+    };
+    const Number plain = made(by(mine, cq_request(umem)));
+    EXPECT_EQ(resize(plain, k128), FwStatus::ok);
+    const Number compressing = made(by(mine, cq_request(umem).set(compresses, 1)));
+    EXPECT_EQ(resize(compressing, k128), FwStatus::bad_parameter);
+    EXPECT_EQ(resize(compressing, k64), FwStatus::ok);
+}
+
 INSTANTIATE_TEST_SUITE_P(Transports, ModifyTest, transports(), name_of);
 
 } // namespace

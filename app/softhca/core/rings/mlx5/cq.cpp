@@ -79,6 +79,7 @@ Outcome<void> Cq::resize(DmaArea ring, uint8_t log_entries, uint8_t cqe_size) {
     const uint32_t waiting = entries() - refresh_room();
     if (waiting == entries()) return tl::unexpected(Status::busy);
     if (waiting >= 1u << log_entries) return tl::unexpected(Status::bad_parameter);
+    if (block_ && cqe_size != sizeof(mlx5::Cqe)) return tl::unexpected(Status::bad_parameter);
     const Armed armed = std::exchange(armed_, Armed::none); // the mark is no completion to tell of
     const bool marked = write<mlx5::Cqe>(mlx5::CqeOpcode::resize, 0, 0, [](mlx5::Cqe&) {});
     armed_ = armed;
