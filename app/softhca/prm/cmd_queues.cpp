@@ -341,9 +341,21 @@ FwStatus create_tis(Firmware& firmware, Command& command) {
                       {.context = context.copy(PRM_BYTES(tisc)), .uses = uses});
 }
 
+/// What can be modified is stored without effect: there is one port, which sends in order.
 FwStatus modify_tis(Firmware& firmware, Command& command) {
-    return firmware.objects.find(Kind::tis, object_number(command)) ? FwStatus::ok
-                                                                    : FwStatus::bad_resource;
+    Object* const tis = firmware.objects.find(Kind::tis, object_number(command));
+    if (!tis) return FwStatus::bad_resource;
+    const Fields mask = command.input().at(PRM(modify_tis_in, bitmask));
+    const Fields given = command.input().at(PRM(modify_tis_in, ctx));
+    Fields context(tis->context.data(), tis->context.size());
+    const auto take = [&](Field bit, Field field) {
+        if (mask.get(bit)) context.set(field, given.get(field));
+    };
+    take(PRM(modify_tis_bitmask, prio), PRM(tisc, prio));
+    take(PRM(modify_tis_bitmask, lag_tx_port_affinity), PRM(tisc, lag_tx_port_affinity));
+    take(PRM(modify_tis_bitmask, strict_lag_tx_port_affinity),
+         PRM(tisc, strict_lag_tx_port_affinity));
+    return FwStatus::ok;
 }
 
 FwStatus query_tis(Firmware& firmware, Command& command) {

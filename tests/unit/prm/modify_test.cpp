@@ -60,6 +60,37 @@ TEST_P(ModifyTest, ACqThatCompressesKeepsItsSizeOfEntries) {
     EXPECT_EQ(resize(compressing, k64), FwStatus::ok);
 }
 
+TEST_P(ModifyTest, OfATisWhatIsSelected) {
+    constexpr Field kContext = PRM(modify_tis_in, ctx), kMask = PRM(modify_tis_in, bitmask);
+    const Number domain = made(by(mine, REQUEST(ALLOC_TRANSPORT_DOMAIN, alloc_transport_domain)));
+    const Number tis = made(
+        by(mine, REQUEST(CREATE_TIS, create_tis)
+                     .set(inside(PRM(create_tis_in, ctx), PRM(tisc, transport_domain)), domain)));
+    const auto modify = [&] {
+        return by(mine, REQUEST(MODIFY_TIS, modify_tis)
+                            .number(tis)
+                            .set(inside(kContext, PRM(tisc, prio)), 6)
+                            .set(inside(kContext, PRM(tisc, lag_tx_port_affinity)), 2)
+                            .set(inside(kContext, PRM(tisc, transport_domain)), domain + 1));
+    };
+    const auto expect = [&](uint32_t priority, uint32_t port) {
+        const Answer query = run(by(mine, REQUEST(QUERY_TIS, query_tis).number(tis)));
+        const auto has = [&](Field field) {
+            return query.get(inside(PRM(query_tis_out, tis_context), field));
+        };
+        EXPECT_EQ(has(PRM(tisc, prio)), priority);
+        EXPECT_EQ(has(PRM(tisc, lag_tx_port_affinity)), port);
+        EXPECT_EQ(has(PRM(tisc, transport_domain)), domain);
+    };
+    EXPECT_EQ(status(modify()), FwStatus::ok);
+    expect(0, 0);
+    EXPECT_EQ(status(modify().set(inside(kMask, PRM(modify_tis_bitmask, prio)), 1)), FwStatus::ok);
+    expect(6, 0);
+    EXPECT_EQ(status(modify().set(inside(kMask, PRM(modify_tis_bitmask, lag_tx_port_affinity)), 1)),
+              FwStatus::ok);
+    expect(6, 2);
+}
+
 INSTANTIATE_TEST_SUITE_P(Transports, ModifyTest, transports(), name_of);
 
 } // namespace
