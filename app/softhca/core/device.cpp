@@ -301,6 +301,14 @@ Outcome<void> Device::modify_rq_vlan_strip(Number rqn, bool strip) {
     return {};
 }
 
+Outcome<void> Device::modify_rq_scatter_fcs(Number rqn, bool scatter) {
+    const ControlLock lock(*state_);
+    Rq* const rq = state_->rqs.find(rqn);
+    if (!rq) return refuse(Status::bad_resource);
+    rq->scatter_fcs = scatter;
+    return {};
+}
+
 Outcome<QueueState> Device::query_rq(Number rqn) const {
     const ControlLock lock(*state_);
     const Rq* const rq = state_->rqs.find(rqn);

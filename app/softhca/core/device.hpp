@@ -158,6 +158,7 @@ class Device {
     [[nodiscard]] Outcome<void> modify_rq(Number rqn, QueueState state,
                                           const HairpinPeer& peer = {});
     [[nodiscard]] Outcome<void> modify_rq_vlan_strip(Number rqn, bool strip);
+    [[nodiscard]] Outcome<void> modify_rq_scatter_fcs(Number rqn, bool scatter);
     [[nodiscard]] Outcome<QueueState> query_rq(Number rqn) const;
     [[nodiscard]] Outcome<void> destroy_rq(Number rqn);
 

@@ -208,9 +208,27 @@ FwStatus create_rq(Firmware& firmware, Command& command) {
                       {.context = context.copy(PRM_BYTES(rqc)), .uses = uses});
 }
 
+constexpr uint64_t kVlanStrip = MLX5_MODIFY_RQ_IN_MODIFY_BITMASK_VSD,
+                   kScatterFcs = MLX5_MODIFY_RQ_IN_MODIFY_BITMASK_SCATTER_FCS,
+                   kCounterSet = MLX5_MODIFY_RQ_IN_MODIFY_BITMASK_RQ_COUNTER_SET_ID;
+
+/// What else than its state may be modified, and where the context has it.
+constexpr std::pair<uint64_t, Field> kRqFields[] = {{kVlanStrip, PRM(rqc, vsd)},
+                                                    {kScatterFcs, PRM(rqc, scatter_fcs)},
+                                                    {kCounterSet, PRM(rqc, counter_set_id)}};
+
+/// Makes the queue do what these fields of the context say.
+void apply_fields(Firmware& firmware, core::Number rqn, uint64_t fields, const Fields& context) {
+    core::Device& device = firmware.device;
+    if (fields & kVlanStrip)
+        (void)device.modify_rq_vlan_strip(rqn, context.get(PRM(rqc, vsd)) == 0);
+    if (fields & kScatterFcs)
+        (void)device.modify_rq_scatter_fcs(rqn, context.get(PRM(rqc, scatter_fcs)) != 0);
+    if (fields & kCounterSet)
+        (void)device.bind_q_counter(rqn, number(context, PRM(rqc, counter_set_id)));
+}
+
 FwStatus modify_rq(Firmware& firmware, Command& command) {
-    constexpr uint64_t kVlanStrip = MLX5_MODIFY_RQ_IN_MODIFY_BITMASK_VSD;
-    constexpr uint64_t kCounterSet = MLX5_MODIFY_RQ_IN_MODIFY_BITMASK_RQ_COUNTER_SET_ID;
     const Fields in = command.input();
     const Fields context = in.at(PRM(modify_rq_in, ctx));
     const core::Number rqn = object_number(command);
@@ -222,32 +240,28 @@ FwStatus modify_rq(Firmware& firmware, Command& command) {
     if (!from || !to) return FwStatus::bad_parameter;
     if (*from != *current && *current != core::QueueState::error)
         return FwStatus::bad_resource_state;
+    Fields kept(rq->context.data(), rq->context.size());
     const uint64_t fields = in.get(PRM(modify_rq_in, modify_bitmask));
-    const std::optional<core::Number> q_counter = read_q_counter(firmware, context);
-    if (fields & kCounterSet && !q_counter) return FwStatus::bad_resource;
+    const bool is_hairpin = kept.get(kHairpinRq.hairpin) != 0; // without a place for the FCS
+    if (fields & ~(kVlanStrip | kCounterSet | (is_hairpin ? 0 : kScatterFcs)))
+        return FwStatus::bad_parameter;
+    if (fields & kCounterSet && !read_q_counter(firmware, context)) return FwStatus::bad_resource;
     const StateChange change{*current, *to};
     ReadPeer peer;
     if (const FwStatus status = read_peer(firmware, kHairpinRq, *rq, change, context, peer);
         status != FwStatus::ok)
         return status;
-    Fields kept(rq->context.data(), rq->context.size());
-    const auto apply = [&](const Fields& from) {
-        if (fields & kVlanStrip)
-            (void)firmware.device.modify_rq_vlan_strip(rqn, from.get(PRM(rqc, vsd)) == 0);
-        if (fields & kCounterSet)
-            (void)firmware.device.bind_q_counter(rqn, number(from, PRM(rqc, counter_set_id)));
-    };
-    apply(context);
+    apply_fields(firmware, rqn, fields, context);
     if (*to != *current) {
         const auto modified = firmware.device.modify_rq(rqn, *to, {peer.number, peer.other.device});
         if (!modified) {
-            apply(kept); // nothing has changed
+            apply_fields(firmware, rqn, fields, kept); // nothing has changed
             return to_firmware(modified.error());
         }
         keep_peer(kHairpinRq, *rq, change, context);
     }
-    if (fields & kVlanStrip) kept.set(PRM(rqc, vsd), context.get(PRM(rqc, vsd)));
-    if (fields & kCounterSet) kept.set(PRM(rqc, counter_set_id), *q_counter);
+    for (const auto& [bit, field] : kRqFields)
+        if (fields & bit) kept.set(field, context.get(field));
     return FwStatus::ok;
 }
 

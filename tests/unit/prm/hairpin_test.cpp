@@ -238,6 +238,14 @@ TEST_P(HairpinTest, ANumberOfAFunctionIsFreeWhenThatHasGone) {
     EXPECT_EQ(find_vhca(id).device, nullptr);
 }
 
+TEST_P(HairpinTest, ThereIsNoPlaceForAnFcs) {
+    const Number rq = made(rq_request());
+    EXPECT_EQ(status(modify_rq(rq, kReset, kReset)
+                         .set(PRM(modify_rq_in, modify_bitmask),
+                              MLX5_MODIFY_RQ_IN_MODIFY_BITMASK_SCATTER_FCS)),
+              FwStatus::bad_parameter);
+}
+
 INSTANTIATE_TEST_SUITE_P(Transports, HairpinTest, transports(), name_of);
 
 } // namespace

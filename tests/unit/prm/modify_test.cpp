@@ -2,6 +2,8 @@
 // What commands that modify an object change, and what they leave as it is.
 #include "tests/unit/prm/users.hpp"
 
+#include <nlohmann/json.hpp>
+
 namespace prm_test {
 namespace {
 
@@ -58,6 +60,33 @@ TEST_P(ModifyTest, ACqThatCompressesKeepsItsSizeOfEntries) {
     const Number compressing = made(by(mine, cq_request(umem).set(compresses, 1)));
     EXPECT_EQ(resize(compressing, k128), FwStatus::bad_parameter);
     EXPECT_EQ(resize(compressing, k64), FwStatus::ok);
+}
+
+TEST_P(ModifyTest, OfAnRqWhatIsSelectedAndNothingUnknown) {
+    constexpr Field kContext = PRM(modify_rq_in, ctx);
+    constexpr uint64_t kLimitWatermark = 1, kScatterFcs = 4;
+    const Number rq = made(by(mine, rq_request(made(by(mine, cq_request(umem))))));
+    const auto modify = [&](uint64_t fields, uint64_t scatters) {
+        return status(by(mine, REQUEST(MODIFY_RQ, modify_rq)
+                                   .number(rq)
+                                   .set(PRM(modify_rq_in, modify_bitmask), fields)
+                                   .set(inside(kContext, PRM(rqc, scatter_fcs)), scatters)));
+    };
+    const auto expect = [&](bool scatters) {
+        EXPECT_EQ(transport->device().dump().at("rqs").back().at("scatter_fcs"), scatters);
+        const Answer query = run(by(mine, REQUEST(QUERY_RQ, query_rq).number(rq)));
+        EXPECT_EQ(query.get(inside(PRM(query_rq_out, rq_context), PRM(rqc, scatter_fcs))),
+                  uint32_t{scatters});
+    };
+    EXPECT_EQ(modify(0, 1), FwStatus::ok);
+    expect(false);
+    EXPECT_EQ(modify(kScatterFcs, 1), FwStatus::ok);
+    expect(true);
+    for (const uint64_t unknown : {kLimitWatermark, uint64_t{0x10}, uint64_t{1} << 63})
+        EXPECT_EQ(modify(kScatterFcs | unknown, 0), FwStatus::bad_parameter) << unknown;
+    expect(true);
+    EXPECT_EQ(modify(kScatterFcs, 0), FwStatus::ok);
+    expect(false);
 }
 
 TEST_P(ModifyTest, OfATisWhatIsSelected) {
