@@ -10,8 +10,6 @@
 namespace softhca::core {
 namespace {
 
-constexpr uint32_t kMaxNumber = 0xffffff;
-
 /// reset -> ready -> error -> reset; any state may go to error or to reset.
 bool valid_transition(QueueState from, QueueState to) {
     return !(from == QueueState::error && to == QueueState::ready);
@@ -74,7 +72,7 @@ ControlLock::ControlLock(Device::State& state) : state_(state) {
 
 Number Device::State::new_number() {
     do {
-        last_number_ = last_number_ < kMaxNumber ? last_number_ + 1 : 0x40;
+        last_number_ = last_number_ < Limits::kMaxNumber ? last_number_ + 1 : 0x40;
     } while (pds.find(last_number_) || cqs.find(last_number_) || sqs.find(last_number_) ||
              rqs.find(last_number_) || rqts.find(last_number_) || tirs.find(last_number_) ||
              flows.find(last_number_) || virtq_counters.find(last_number_));

@@ -39,6 +39,7 @@ struct DeviceConfig {
 
 /// Limits that fronts report and the core enforces.
 struct Limits {
+    static constexpr Number kMaxNumber = 0x7fffff; ///< of an object; firmware adds some above
     static constexpr uint8_t kLogMaxCqEntries = 22;
     static constexpr uint8_t kLogMaxWqebbs = 15;
     static constexpr uint8_t kLogMaxRqWqes = 15;

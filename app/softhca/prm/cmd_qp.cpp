@@ -13,8 +13,9 @@
 namespace softhca::prm {
 namespace {
 
-// Separate from SQ and RQ numbers, which the core assigns from below, also to RC QPs.
+// No SQ or RQ, and so no RC QP, gets these from the core.
 constexpr core::Number kFirstQp = 0x800000, kLastQp = 0x80ffff;
+static_assert(kFirstQp > core::Limits::kMaxNumber);
 
 enum State : uint8_t { kReset = 0, kInit = 1, kReadyToReceive = 2, kReadyToSend = 3, kError = 6 };
 
