@@ -176,7 +176,8 @@ inline constexpr uint8_t kIpFragment = 1u << 7;
 inline constexpr unsigned kHashSrcIpShift = 0, kHashDstIpShift = 2, kHashSrcPortShift = 4,
                           kHashDstPortShift = 6;
 inline constexpr uint8_t kHashedIpv4 = 1, kHashedIpv6 = 2; ///< of an address
-inline constexpr uint8_t kHashedTcp = 1, kHashedUdp = 2;   ///< of a port
+inline constexpr uint8_t kHashedTcp = 1, kHashedUdp = 2;   ///< of a port …
+inline constexpr uint8_t kHashedSpi = 3;                   ///< … or of IPsec, in place of both
 inline constexpr uint8_t kOwnerMask = 0x01;
 inline constexpr uint8_t kCqeFormatMask = 0x0c;
 inline constexpr uint8_t kCqeFormatCompressed = 0x0c; ///< the title of a block of mini CQEs

@@ -151,7 +151,8 @@ json row_of(const Tir& tir) {
     const std::pair<bool, const char*> known[] = {{fields.src_ip, "src_ip"},
                                                   {fields.dst_ip, "dst_ip"},
                                                   {fields.src_port, "src_port"},
-                                                  {fields.dst_port, "dst_port"}};
+                                                  {fields.dst_port, "dst_port"},
+                                                  {fields.spi, "spi"}};
     for (const auto& [used, name] : known)
         if (used) hashed.emplace_back(name);
     return {{"number", tir.number},

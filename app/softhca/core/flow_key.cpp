@@ -10,7 +10,7 @@
 namespace softhca::core {
 namespace {
 
-constexpr uint8_t kProtoIcmp = 1, kProtoEsp = 50, kProtoIcmpv6 = 58;
+constexpr uint8_t kProtoIcmp = 1, kProtoIcmpv6 = 58;
 constexpr uint16_t kEtherMpls = 0x8847, kEtherMplsMulticast = 0x8848;
 constexpr uint32_t kUdpBytes = 8, kIcmpBytes = 8;
 constexpr uint32_t kMplsBytes = 4, kMostLabels = 8;

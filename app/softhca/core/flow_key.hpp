@@ -16,6 +16,8 @@ struct Headers;
 
 namespace softhca::core {
 
+inline constexpr uint8_t kProtoEsp = 50; ///< in an IP header
+
 /// Which parts of a layer are sound. Bits in the order of the PRM.
 struct Integrity {
     static constexpr uint8_t kL3 = 8; ///< an IP header whose length fits into the packet

@@ -42,6 +42,7 @@ class Frame {
     [[nodiscard]] uint32_t bytes() const { return bytes_; }
     /// The contiguous beginning of the frame: all of it or at least kParseBytes.
     [[nodiscard]] const std::byte* head() const { return head_; }
+    [[nodiscard]] std::span<const std::byte> view() const { return {head_, head_bytes_}; }
     [[nodiscard]] const net::Headers& headers() const { return headers_; }
     /// Headers of the tunnel's payload; requires headers().inner != 0.
     [[nodiscard]] net::Headers inner_headers() const;
@@ -52,7 +53,6 @@ class Frame {
   protected:
     /// The derived class sets the header positions.
     Frame(std::span<const iovec> pieces, uint32_t bytes);
-    [[nodiscard]] std::span<const std::byte> view() const { return {head_, head_bytes_}; }
 
     const ChecksumVerdict* verdict_ = nullptr; ///< of headers_, if it is known
     std::span<const iovec> pieces_;

@@ -122,7 +122,8 @@ std::string hash_of(const Tir& tir, const Target& target) {
     const std::pair<uint8_t, const char*> known[] = {{kHashSrcIp, "source IP"},
                                                      {kHashDstIp, "destination IP"},
                                                      {kHashSrcPort, "source port"},
-                                                     {kHashDstPort, "destination port"}};
+                                                     {kHashDstPort, "destination port"},
+                                                     {kHashSpi, "SPI"}};
     std::vector<const char*> hashed;
     for (const auto& [bit, name] : known)
         if (target.hash_type & bit) hashed.push_back(name);

@@ -7,6 +7,7 @@ namespace softhca::core {
 namespace {
 
 static_assert(kHashDstIp == kHashSrcIp << 1 && kHashDstPort == kHashSrcPort << 1);
+constexpr size_t kSpiBytes = 4;
 
 /// The hash input: selected fields, one after the other.
 class HashInput {
@@ -27,6 +28,12 @@ class HashInput {
             at[bytes + i] = fields[i] ^ fields[bytes + i];
         }
     }
+    /// Adds a field that has no counterpart.
+    void add(uint8_t type_bit, const std::byte* field, size_t bytes) {
+        std::memcpy(bytes_.data() + size_, field, bytes);
+        size_ += bytes;
+        note(type_bit);
+    }
     [[nodiscard]] std::span<const uint8_t> bytes() const {
         return {reinterpret_cast<const uint8_t*>(bytes_.data()), size_};
     }
@@ -34,36 +41,44 @@ class HashInput {
     [[nodiscard]] uint8_t type() const { return type_; }
 
   private:
-    void add(uint8_t type_bit, const std::byte* field, size_t bytes) {
-        std::memcpy(bytes_.data() + size_, field, bytes);
-        size_ += bytes;
-        note(type_bit);
-    }
-
     std::array<std::byte, net::kRssMaxInput> bytes_;
     size_t size_ = 0;
     uint8_t type_ = 0;
     bool symmetric_;
 };
 
-void hash_packet(const Tir& tir, const net::Headers& headers, const std::byte* head,
+/// Where the SPI of ESP or AH is; 0: there is none. In IPv6, AH is an extension, of which the
+/// headers do not tell.
+uint32_t spi_at(const net::Headers& headers) {
+    constexpr uint8_t kProtoAh = 51;
+    constexpr uint32_t kInAh = 4;
+    if (headers.l3_end == 0 || headers.fragment) return 0;
+    if (headers.ip_proto == kProtoEsp) return headers.l3_end;
+    return headers.ip_proto == kProtoAh ? headers.l3_end + kInAh : 0;
+}
+
+void hash_packet(const Tir& tir, const net::Headers& headers, std::span<const std::byte> head,
                  Target& target) {
     const HashFields& fields = tir.fields;
     const bool l3 = headers.ip_version != 0 &&
                     (fields.ip_version == 0 || fields.ip_version == headers.ip_version);
     if (!l3) return;
     HashInput input(tir.symmetric);
-    const std::byte* const ip = head + headers.l3;
+    const std::byte* const ip = &head[headers.l3];
     const size_t address_bytes = headers.ip_version == 4 ? 4 : 16;
     const std::byte* const addresses = ip + (headers.ip_version == 4 ? 12 : 8);
     input.add_pair(fields.src_ip, fields.dst_ip, kHashSrcIp, addresses, address_bytes);
     if (headers.ip_version == 6 && input.type() != 0) input.note(kHashIpv6);
-    // Fragments are hashed without ports, so that all of a packet's fragments go to one queue.
+    // Fragments are hashed without ports or SPI, so that all of a packet's fragments go to one
+    // queue.
     if (headers.l4 != 0 && !headers.fragment && (fields.l4 == 0 || fields.l4 == headers.ip_proto)) {
-        input.add_pair(fields.src_port, fields.dst_port, kHashSrcPort, head + headers.l4, 2);
+        input.add_pair(fields.src_port, fields.dst_port, kHashSrcPort, &head[headers.l4], 2);
         if (headers.ip_proto == net::kProtoUdp && (fields.src_port || fields.dst_port))
             input.note(kHashUdp);
     }
+    if (fields.spi)
+        if (const uint32_t at = spi_at(headers); at != 0 && at + kSpiBytes <= head.size())
+            input.add(kHashSpi, &head[at], kSpiBytes);
     target.hash = tir.toeplitz->hash(input.bytes());
     target.hash_type = input.type();
 }
@@ -74,9 +89,9 @@ Target select_target(const Tir& tir, const Frame& frame) {
     Target target{.inner = tir.tunnels && frame.headers().inner != 0};
     if (tir.toeplitz) {
         if (target.inner && tir.hash_inner)
-            hash_packet(tir, frame.inner_headers(), frame.head(), target);
+            hash_packet(tir, frame.inner_headers(), frame.view(), target);
         else
-            hash_packet(tir, frame.headers(), frame.head(), target);
+            hash_packet(tir, frame.headers(), frame.view(), target);
     }
     if (tir.rqt)
         target.rq = tir.rqt->entries[entry_of(*tir.rqt, target.hash)];

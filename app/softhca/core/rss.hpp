@@ -12,6 +12,7 @@ inline constexpr uint8_t kHashSrcIp = 1u << 0, kHashDstIp = 1u << 1, kHashSrcPor
                          kHashDstPort = 1u << 3;
 inline constexpr uint8_t kHashIpv6 = 1u << 4; ///< the addresses are of IPv6, not of IPv4
 inline constexpr uint8_t kHashUdp = 1u << 5;  ///< the ports are of UDP, not of TCP
+inline constexpr uint8_t kHashSpi = 1u << 6;
 
 /// The RQ that gets the packet, and the hash that its completion reports.
 struct Target {

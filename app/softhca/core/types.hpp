@@ -176,9 +176,10 @@ struct RqAttr {
 /// Which header fields enter the Toeplitz hash; a TIR hashes one L3 and at most one L4 type.
 struct HashFields {
     bool src_ip = false, dst_ip = false, src_port = false, dst_port = false;
+    bool spi = false;       ///< of IPsec
     uint8_t ip_version = 0; ///< only packets of this version are hashed: 4 or 6; 0: either
     uint8_t l4 = 0;         ///< ports of this protocol only: 6 TCP, 17 UDP; 0: either
-    [[nodiscard]] bool any() const { return src_ip || dst_ip || src_port || dst_port; }
+    [[nodiscard]] bool any() const { return src_ip || dst_ip || src_port || dst_port || spi; }
 };
 
 /// Which TCP traffic is coalesced (lro.hpp).

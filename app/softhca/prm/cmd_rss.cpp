@@ -86,7 +86,7 @@ constexpr uint8_t kDirect = 0, kIndirect = 1;
 constexpr uint8_t kToeplitz = 2;
 
 core::HashFields read_hash_fields(const Fields& select) {
-    constexpr uint64_t kSrcIp = 1, kDstIp = 2, kSrcPort = 4, kDstPort = 8;
+    constexpr uint64_t kSrcIp = 1, kDstIp = 2, kSrcPort = 4, kDstPort = 8, kSpi = 0x10;
     constexpr uint8_t kTcp = 6, kUdp = 17;
     const uint64_t selected = select.get(PRM(rx_hash_field_select, selected_fields));
     core::HashFields fields;
@@ -94,6 +94,7 @@ core::HashFields read_hash_fields(const Fields& select) {
     fields.dst_ip = selected & kDstIp;
     fields.src_port = selected & kSrcPort;
     fields.dst_port = selected & kDstPort;
+    fields.spi = selected & kSpi;
     fields.ip_version = select.get(PRM(rx_hash_field_select, l3_prot_type)) ? 6 : 4;
     if (fields.src_port || fields.dst_port)
         fields.l4 = select.get(PRM(rx_hash_field_select, l4_prot_type)) ? kUdp : kTcp;

@@ -88,6 +88,17 @@ TEST_P(TirsTest, LroIsModifiedWhenAskedFor) {
     EXPECT_EQ(query.get(inside(context, PRM(tirc, lro_max_ip_payload_size))), 255u);
 }
 
+/// As in mlx5e's TIRs for ESP and AH, and in net_mlx5's for ESP.
+TEST_P(TirsTest, TheSpiIsHashed) {
+    constexpr uint64_t kAddressesAndSpi = 0x13, kToeplitz = 2;
+    const Field selector = inside(kContext, PRM(tirc, rx_hash_field_selector_outer));
+    made(create(0, 0, 0)
+             .set(inside(kContext, PRM(tirc, rx_hash_fn)), kToeplitz)
+             .set(inside(selector, PRM(rx_hash_field_select, selected_fields)), kAddressesAndSpi));
+    EXPECT_EQ(transport->device().dump().at("tirs").back().at("hashes"),
+              nlohmann::json({"src_ip", "dst_ip", "spi"}));
+}
+
 /// The bit of net_mlx5 (mlx5_devx_cmd_modify_tir), which the kernel's header lacks.
 TEST_P(TirsTest, AnotherIndirectionTableTakesOverWhenAskedFor) {
     constexpr Field kOtherTable = inside(PRM(modify_tir_in, bitmask), Field{62, 1});

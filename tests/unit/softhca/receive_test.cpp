@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Placement in receive queues, and what the CQEs report about the packets.
 #include "common/net/checksum.hpp"
+#include "common/net/toeplitz.hpp"
 #include "tests/unit/softhca/testbed.hpp"
 
 #include <algorithm>
@@ -389,6 +390,29 @@ TEST_F(Rss, TheTypeOfAHashTellsItsProtocols) {
     ASSERT_TRUE(device->destroy_flow(destinations));
     steer({.src_port = true});
     EXPECT_EQ(receive(frames::build(spec)).rx_hash_type, kUdp & ~kDestinations);
+}
+
+TEST_F(Rss, TheSpiOfIpsecIsHashed) {
+    constexpr uint8_t kEsp = 50, kAh = 51, kSpi = 0xf0;
+    steer({.src_ip = true, .dst_ip = true, .spi = true});
+    for (Spec spec : {Spec{}, frames::ipv6_spec()}) {
+        const uint8_t ip = spec.ip == 4 ? kIpv4 : kIpv6;
+        EXPECT_EQ(receive(frames::build(spec)).rx_hash_type, ip) << "UDP has none";
+        spec.payload = frames::pattern(32);
+        for (const auto& [proto, at] : {std::pair{kEsp, 0}, std::pair{kAh, 4}}) {
+            if (spec.ip == 6 && proto == kAh) continue; // an extension header
+            spec.proto = proto;
+            Bytes hashed = spec.src_ip;
+            hashed.insert(hashed.end(), spec.dst_ip.begin(), spec.dst_ip.end());
+            const auto spi = spec.payload.begin() + at;
+            hashed.insert(hashed.end(), spi, spi + 4);
+            const mlx5::Cqe& cqe = receive(frames::build(spec));
+            EXPECT_EQ(cqe.rx_hash_result, net::toeplitz_reference(kKey, hashed));
+            EXPECT_EQ(cqe.rx_hash_type, ip | kSpi);
+        }
+    }
+    const Spec fragment{.fragment = 0x2000, .proto = kEsp};
+    EXPECT_EQ(receive(frames::build(fragment)).rx_hash_type, kIpv4) << "fragments stay together";
 }
 
 TEST_F(Rss, TableChangesUnderTraffic) {

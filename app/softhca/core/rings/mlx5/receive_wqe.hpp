@@ -109,11 +109,14 @@ inline Segment ReceiveWqe::load_segment(const Rq& rq, uint64_t at) {
 [[nodiscard]] inline uint8_t hash_type_of(const Target& target) {
     const uint8_t hashed = target.hash_type;
     const unsigned ip = hashed & kHashIpv6 ? mlx5::kHashedIpv6 : mlx5::kHashedIpv4;
-    const unsigned port = hashed & kHashUdp ? mlx5::kHashedUdp : mlx5::kHashedTcp;
+    const unsigned l4 = hashed & kHashSpi   ? mlx5::kHashedSpi
+                        : hashed & kHashUdp ? mlx5::kHashedUdp
+                                            : mlx5::kHashedTcp;
+    constexpr unsigned kSource = kHashSrcPort | kHashSpi, kDestination = kHashDstPort | kHashSpi;
     return static_cast<uint8_t>((hashed & kHashSrcIp ? ip << mlx5::kHashSrcIpShift : 0) |
                                 (hashed & kHashDstIp ? ip << mlx5::kHashDstIpShift : 0) |
-                                (hashed & kHashSrcPort ? port << mlx5::kHashSrcPortShift : 0) |
-                                (hashed & kHashDstPort ? port << mlx5::kHashDstPortShift : 0));
+                                (hashed & kSource ? l4 << mlx5::kHashSrcPortShift : 0) |
+                                (hashed & kDestination ? l4 << mlx5::kHashDstPortShift : 0));
 }
 
 /// The fields of the CQE that describe the packet.
