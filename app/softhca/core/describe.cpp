@@ -416,6 +416,7 @@ std::span<const CounterName> port_counters() {
         COUNTER(drop_link_down, "the link is down"),
         COUNTER(drop_kernel, "the kernel netdev refused it"),
         COUNTER(drop_rewrite, "it lacks the tunnel or tag that a rule takes off"),
+        COUNTER(drop_rule_loop, "rules lead it through too many tables or entries"),
         COUNTER(drop_tx_rule, "a rule for what is sent says so"),
         COUNTER(drop_tx_hairpin, "the hairpin queue that held it was reset"),
         COUNTER(drop_tx_wire, "the wire refused it"),

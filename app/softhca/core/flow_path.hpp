@@ -98,7 +98,8 @@ struct FlowPath {
     /// Everything here depends only on what FlowCache compares, and holds for the flow's next
     /// packets.
     bool repeats = true;
-    uint32_t misfits = 0; ///< copies that a rule could not change as requested: lost
+    uint32_t misfits = 0; ///< copies that a rule could not change as requested: lost …
+    uint32_t endless = 0; ///< … like those whose way was too long
     bool sending = false; ///< what no rule takes leaves
     uint32_t visits = 0;  ///< of tables
     uint32_t steps = 0;   ///< through entries in ICM and their lists of edits
@@ -115,8 +116,10 @@ struct FlowPath {
         dropped = false;
         repeats = true;
         sending = sends;
-        misfits = visits = steps = rewritten_used_ = 0;
+        misfits = endless = visits = steps = rewritten_used_ = 0;
     }
+    /// Some copies are lost, and counted, on their way.
+    [[nodiscard]] bool loses() const { return misfits != 0 || endless != 0; }
     /// The packet as the rule changes it, with these registers; null when that is impossible.
     /// `Change`: Rewrite, or steps of it.
     template <class Change>

@@ -383,7 +383,10 @@ template <class W>
 void FlowTables::visit(const FlowTable& start, const Packet& packet, uint32_t tag, FlowPath& path,
                        W watch) {
     for (const FlowTable* table = &start; table; table = table->miss) {
-        if (path.visits == kMaxVisits) return watch.visited_too_many();
+        if (path.visits == kMaxVisits) {
+            path.endless++;
+            return watch.visited_too_many();
+        }
         path.visits++;
         if (table->walker) {
             watch.walks(*table);

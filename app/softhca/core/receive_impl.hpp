@@ -164,6 +164,7 @@ bool Receiver<R, W>::take_known(const iovec& frame, const typename FlowCache<R>:
 
 template <Rings R, class W> void Receiver<R, W>::remember(const Packet& packet, bool to_kernel) {
     if (!path_.repeats || to_kernel || path_.stops.size() != 1 || sniffs_received()) return;
+    if (path_.loses()) return;        // so would the next one
     if (packet.is_verified()) return; // the next one's checksum may be wrong
     const FlowPath::Stop& stop = path_.stops.front();
     if (stop.packet != &packet || stop.tir->lro.any()) return; // changed, or joins others
@@ -186,7 +187,8 @@ template <Rings R, class W> void Receiver<R, W>::remember(const Packet& packet, 
 template <Rings R, class W> void Receiver<R, W>::count_losses(bool to_kernel) {
     PortCounters& counters = port_.counters;
     counters.drop_rewrite += path_.misfits;
-    if (to_kernel || !path_.stops.empty() || path_.misfits != 0) return;
+    counters.drop_rule_loop += path_.endless;
+    if (to_kernel || !path_.stops.empty() || path_.loses()) return;
     const bool rules = !tables_.active(FlowRoot::receive);
     (path_.dropped          ? counters.drop_rule
      : rules && by_kernel() ? counters.drop_self_loopback
@@ -202,7 +204,7 @@ template <Rings R, class W>
 bool Receiver<R, W>::is_expected(std::span<const iovec> pieces, uint32_t bytes) {
     const Packet packet(pieces, bytes);
     if (steer(packet)) return true;
-    return (path_.dropped || !path_.stops.empty()) &&
+    return (path_.dropped || path_.endless != 0 || !path_.stops.empty()) &&
            std::ranges::all_of(path_.stops,
                                [&](const FlowPath::Stop& stop) { return listens(stop); });
 }

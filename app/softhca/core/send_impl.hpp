@@ -224,7 +224,8 @@ bool Sender<R, W>::send_steered(std::span<const iovec> pieces, uint32_t bytes, c
     progress.clear();
     path_.count();
     port_.counters.drop_rewrite += path_.misfits;
-    if (path_.sent.empty() && path_.misfits == 0) port_.counters.drop_tx_rule++;
+    port_.counters.drop_rule_loop += path_.endless;
+    if (path_.sent.empty() && !path_.loses()) port_.counters.drop_tx_rule++;
     return true;
 }
 

@@ -328,6 +328,7 @@ struct PortCounters {
     uint64_t drop_link_down = 0;                       ///< either direction
     uint64_t drop_kernel = 0;                          ///< the kernel netdev refused it
     uint64_t drop_rewrite = 0;     ///< a rule would change it, and it lacks the tunnel or tag
+    uint64_t drop_rule_loop = 0;   ///< rules lead it through too many tables or entries
     uint64_t drop_tx_rule = 0;     ///< a rule for what is sent said drop
     uint64_t drop_tx_hairpin = 0;  ///< the hairpin RQ that held it was reset, or is gone
     uint64_t drop_tx_wire = 0;     ///< the wire refused it (link and socket: see modify_virtq)

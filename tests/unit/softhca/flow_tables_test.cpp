@@ -169,7 +169,8 @@ TEST_F(FlowTablesTest, EntriesThatKnowNoLevelsLeadAnywhereInTheirDirection) {
     ASSERT_TRUE(
         device->set_flow_entry(root, 0, {.group = all, .tables = {root}, .any_level = true}));
     receive(frames::build(Spec{}));
-    EXPECT_EQ(device->counters().drop_no_match, 1u);
+    EXPECT_EQ(device->counters().drop_rule_loop, 1u);
+    EXPECT_EQ(device->counters().drop_no_match, 0u);
     const Number sends = *device->create_flow_table({.level = 1, .log_size = 0, .sends = true});
     EXPECT_EQ(refusal(device->set_flow_entry(root, 0,
                                              {.group = all, .tables = {sends}, .any_level = true})),
@@ -222,6 +223,43 @@ TEST_F(FlowTablesTest, ManyCopiesOfCopiesEnd) {
     }
     receive(frames::build(Spec{}));
     EXPECT_EQ(device->counters().wire_rx_packets, 1u);
+    EXPECT_GT(device->counters().drop_rule_loop, 0u);
+    EXPECT_EQ(device->counters().drop_no_match, 0u);
+}
+
+TEST_F(FlowTablesTest, WhatIsSentInCirclesIsLost) {
+    const Number circle = *device->create_flow_table({.level = 1, .log_size = 0, .sends = true});
+    ASSERT_TRUE(device->set_flow_table_root(circle, FlowRoot::transmit));
+    ASSERT_TRUE(device->set_flow_entry(
+        circle, 0, {.group = group(circle, 0, 1, {}), .tables = {circle}, .any_level = true}));
+    post_packet(frames::build(Spec{}));
+    run();
+    EXPECT_EQ(device->counters().drop_rule_loop, 1u);
+    EXPECT_EQ(device->counters().drop_tx_rule, 0u);
+}
+
+/// The device remembers where a flow's packets go: if some of their copies are lost, it must not.
+TEST_F(FlowTablesTest, LostCopiesAreCountedForEveryPacketOfAFlow) {
+    constexpr uint64_t kPackets = 3;
+    const Number circle = *device->create_flow_table({.level = 1, .log_size = 0});
+    const Number in_circle = group(circle, 0, 1, {}), in_root = group(root, 0, 1, {});
+    ASSERT_TRUE(device->set_flow_entry(
+        root, 0, {.group = in_root, .tirs = {first_tir}, .tables = {circle}}));
+    const auto receive_all = [&] {
+        post_buffers(rq, kPackets);
+        for (uint64_t i = 0; i < kPackets; i++)
+            receive(frames::build(Spec{}));
+    };
+    ASSERT_TRUE(device->set_flow_entry(
+        circle, 0, {.group = in_circle, .tables = {circle}, .any_level = true}));
+    receive_all();
+    EXPECT_EQ(device->counters().drop_rule_loop, kPackets);
+    FlowEntryAttr pops{.group = in_circle, .tirs = {second_tir}};
+    pops.rewrite.pop_vlans = 1;
+    ASSERT_TRUE(device->set_flow_entry(circle, 0, pops));
+    receive_all();
+    EXPECT_EQ(device->counters().drop_rewrite, kPackets) << "there is no tag to take off";
+    EXPECT_EQ(device->counters().delivered, 2 * kPackets);
 }
 
 TEST_F(FlowTablesTest, ATirMayChangeUnderItsEntries) {

@@ -234,6 +234,8 @@ TEST_F(SamplersTest, AWayRoundEnds) {
     receive(1);
     EXPECT_EQ(device->counters().wire_rx_packets, 1u);
     EXPECT_EQ(device->counters().delivered, 0u);
+    // Each of 128 visits begins two; all but the 127 that came to a visit are lost.
+    EXPECT_EQ(device->counters().drop_rule_loop, 129u);
 }
 
 } // namespace

@@ -137,7 +137,7 @@ void Walker::walk(uint64_t address, const Packet& start, uint32_t tag, FlowPath&
         address = place_of(entry.hit, *packet);
     }
     watch.visited_too_many();
-    path.dropped = true;
+    path.endless++;
 }
 
 template <class W>
