@@ -12,6 +12,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace softhca::core {
@@ -265,6 +266,8 @@ class Device {
     [[nodiscard]] Outcome<QueueCounters> rq_counters(Number rqn) const;
     [[nodiscard]] PortCounters counters() const;
     [[nodiscard]] GroupCounters group_counters() const;
+    /// Both, of the same moment.
+    [[nodiscard]] std::pair<PortCounters, GroupCounters> traffic_counters() const;
     [[nodiscard]] FrameCounters frame_counters() const;
 
     void set_mtu(uint16_t mtu);

@@ -115,6 +115,11 @@ GroupCounters Device::group_counters() const {
     return state_->port.group_counters;
 }
 
+std::pair<PortCounters, GroupCounters> Device::traffic_counters() const {
+    const ControlLock lock(*state_);
+    return {state_->port.counters, state_->port.group_counters};
+}
+
 FrameCounters Device::frame_counters() const {
     const ControlLock lock(*state_);
     return state_->port.frame_counters();

@@ -97,44 +97,50 @@ FwStatus modify_nic_vport_context(Firmware& firmware, Command& command) {
     return FwStatus::ok;
 }
 
-FwStatus query_vport_counter(Firmware& firmware, Command& command) {
-    // In this order: a packet counted in between passes as unicast for now, and nothing becomes
-    // negative.
-    const core::GroupCounters groups = firmware.device.group_counters();
-    const core::PortCounters counters = firmware.device.counters();
+core::FlowCounts plus(core::FlowCounts one, const core::FlowCounts& other) {
+    return {one.packets + other.packets, one.bytes + other.bytes};
+}
+core::FlowCounts minus(core::FlowCounts one, const core::FlowCounts& other) {
+    return {one.packets - other.packets, one.bytes - other.bytes};
+}
+
+VportCounts count_traffic(const core::Device& device) {
+    const auto [port, groups] = device.traffic_counters();
+    const auto unicast = [](const core::FlowCounts& all, const core::FlowCounts& multicast,
+                            const core::FlowCounts& broadcast) {
+        return minus(minus(all, multicast), broadcast);
+    };
     // A vport received what it sent to itself, too, and sent the part of that which took no wire.
-    const auto sum = [](const core::FlowCounts& one, const core::FlowCounts& other) {
-        return core::FlowCounts{one.packets + other.packets, one.bytes + other.bytes};
-    };
-    const core::FlowCounts turned = {counters.loopback_packets - groups.loopback_multicast.packets -
-                                         groups.loopback_broadcast.packets,
-                                     counters.loopback_bytes - groups.loopback_multicast.bytes -
-                                         groups.loopback_broadcast.bytes};
-    const auto put = [&](Field at, uint64_t packets, uint64_t bytes) {
-        Fields counter = command.output().at(at);
-        counter.set(PRM(traffic_counter, packets), packets);
-        counter.set(PRM(traffic_counter, octets), bytes);
-    };
-    const auto put_all = [&](Field unicast, Field multicast, Field broadcast, uint64_t packets,
-                             uint64_t bytes, const core::FlowCounts& to_some,
-                             const core::FlowCounts& to_all) {
-        put(unicast, packets - to_some.packets - to_all.packets,
-            bytes - to_some.bytes - to_all.bytes);
-        put(multicast, to_some.packets, to_some.bytes);
-        put(broadcast, to_all.packets, to_all.bytes);
-    };
-    put_all(PRM(query_vport_counter_out, received_eth_unicast),
-            PRM(query_vport_counter_out, received_eth_multicast),
-            PRM(query_vport_counter_out, received_eth_broadcast),
-            counters.wire_rx_packets + counters.loopback_packets,
-            counters.wire_rx_bytes + counters.loopback_bytes,
-            sum(groups.rx_multicast, groups.loopback_multicast),
-            sum(groups.rx_broadcast, groups.loopback_broadcast));
-    put_all(PRM(query_vport_counter_out, transmitted_eth_unicast),
-            PRM(query_vport_counter_out, transmitted_eth_multicast),
-            PRM(query_vport_counter_out, transmitted_eth_broadcast),
-            counters.wire_tx_packets + turned.packets, counters.wire_tx_bytes + turned.bytes,
-            groups.tx_multicast, groups.tx_broadcast);
+    const core::FlowCounts looped{port.loopback_packets, port.loopback_bytes};
+    const core::FlowCounts turned =
+        unicast(looped, groups.loopback_multicast, groups.loopback_broadcast);
+    const core::FlowCounts received = plus({port.wire_rx_packets, port.wire_rx_bytes}, looped),
+                           sent = plus({port.wire_tx_packets, port.wire_tx_bytes}, turned),
+                           multicast = plus(groups.rx_multicast, groups.loopback_multicast),
+                           broadcast = plus(groups.rx_broadcast, groups.loopback_broadcast);
+    return {unicast(received, multicast, broadcast),
+            multicast,
+            broadcast,
+            unicast(sent, groups.tx_multicast, groups.tx_broadcast),
+            groups.tx_multicast,
+            groups.tx_broadcast};
+}
+
+FwStatus query_vport_counter(Firmware& firmware, Command& command) {
+    constexpr std::array kPlaces = {PRM(query_vport_counter_out, received_eth_unicast),
+                                    PRM(query_vport_counter_out, received_eth_multicast),
+                                    PRM(query_vport_counter_out, received_eth_broadcast),
+                                    PRM(query_vport_counter_out, transmitted_eth_unicast),
+                                    PRM(query_vport_counter_out, transmitted_eth_multicast),
+                                    PRM(query_vport_counter_out, transmitted_eth_broadcast)};
+    const VportCounts now = count_traffic(firmware.device);
+    for (size_t i = 0; i < kPlaces.size(); i++) {
+        const core::FlowCounts since = minus(now[i], firmware.cleared_counts[i]);
+        Fields counter = command.output().at(kPlaces[i]);
+        counter.set(PRM(traffic_counter, packets), since.packets);
+        counter.set(PRM(traffic_counter, octets), since.bytes);
+    }
+    if (command.input().get(PRM(query_vport_counter_in, clear))) firmware.cleared_counts = now;
     return FwStatus::ok;
 }
 

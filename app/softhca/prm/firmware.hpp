@@ -110,6 +110,9 @@ struct Umem {
     bool writable = false;
 };
 
+/// What the vport has received, then what it has sent: unicast, multicast and broadcast.
+using VportCounts = std::array<core::FlowCounts, 6>;
+
 /// Flow table data that the core does not keep.
 struct FlowRecords {
     std::map<core::Number, MatchMask> masks; ///< of groups, for reading their entries' values
@@ -177,6 +180,7 @@ class Firmware final : private core::Listener {
     core::DmaArea all_memory; ///< for keys that name guest-physical addresses
     uint32_t reserved_lkey = 0;
     core::Number reserved_pd = 0;
+    VportCounts cleared_counts; ///< when QUERY_VPORT_COUNTER last cleared them
 
     core::Listener* listener() { return this; }
     /// The registers of an existing UAR.

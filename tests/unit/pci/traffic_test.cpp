@@ -329,6 +329,22 @@ TEST_F(TrafficTest, ACqIgnoresOverrunsOnceItsOwnerWants) {
     EXPECT_EQ(device->counters().delivered, 100u);
 }
 
+TEST_F(TrafficTest, VportCountersBeginAnewOnceTheyAreCleared) {
+    steer(0);
+    const auto received = [&](bool clear) {
+        const Answer answer = execute(REQUEST(QUERY_VPORT_COUNTER, query_vport_counter)
+                                          .set(PRM(query_vport_counter_in, clear), clear));
+        return answer.get(inside(PRM(query_vport_counter_out, received_eth_unicast),
+                                 PRM(traffic_counter, packets)));
+    };
+    receive(3);
+    EXPECT_EQ(received(true), 3u);
+    EXPECT_EQ(received(false), 0u);
+    receive(2);
+    EXPECT_EQ(received(false), 2u);
+    EXPECT_EQ(device->counters().wire_rx_packets, 5u) << "those of the port go on";
+}
+
 TEST_F(TrafficTest, AResizedCqGoesOnInItsNewRing) {
     steer(0);
     post(8);
