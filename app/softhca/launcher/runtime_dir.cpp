@@ -76,12 +76,19 @@ Fd open_alive(const std::string& folder) {
 }
 
 /// The lock distinguishes live from dead launchers; process numbers would not across PID
-/// namespaces.
-bool is_stale(const std::string& path) {
+/// namespaces. It is held meanwhile, so that a live one notices which has just made the folder and
+/// comes too late to lock it.
+void remove_if_stale(const std::string& path) {
     struct stat status {};
     if (stat(path.c_str(), &status) < 0 || time(nullptr) - status.st_mtime < kBirthSeconds)
-        if (access((path + "/lock").c_str(), F_OK) < 0) return false;
-    return bool(lock_folder(path));
+        if (access((path + "/lock").c_str(), F_OK) < 0) return;
+    if (const Fd lock = lock_folder(path)) remove_tree(path);
+}
+
+/// Whether somebody has taken the new folder for that of a dead launcher.
+bool is_taken(const Fd& lock) {
+    struct stat status {};
+    return lock ? fstat(lock.get(), &status) == 0 && status.st_nlink == 0 : errno == EWOULDBLOCK;
 }
 
 } // namespace
@@ -103,7 +110,7 @@ std::vector<std::string> find_runtime_dirs() {
 
 Result<RuntimeDir> RuntimeDir::create() {
     for (const std::string& path : find_runtime_dirs())
-        if (is_stale(path)) remove_tree(path);
+        remove_if_stale(path);
 
     const Place place = place_for_new();
     const std::string wanted = fmt::format("{}/{}{}", place.folder, place.prefix, getpid());
@@ -118,6 +125,7 @@ Result<RuntimeDir> RuntimeDir::create() {
                         path, std::strerror(errno));
         }
         Fd lock = lock_folder(path);
+        if (is_taken(lock)) continue;
         Fd alive = lock ? open_alive(path) : Fd();
         if (!alive) {
             const int error = errno;
