@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from rig.launcher import Launcher
+from rig.program import wait_for_end
 from rig.stack import OWN_NETWORK
 
 pytestmark = pytest.mark.unsanitized  # programs that are not ours run under softhca
@@ -67,6 +68,34 @@ def test_a_stopped_program_is_not_said_to_have_no_device(launcher: Launcher) -> 
             assert result.stderr == f"softhca: process {pid}: does not answer; is it stopped?\n"
     finally:
         os.kill(pid, signal.SIGCONT)
+
+
+# Opens mlx5_0, and leaves a child that waits.
+FORK = """
+import os, signal
+from pyverbs.device import Context
+with Context(name="mlx5_0"):
+    if os.fork() == 0:
+        signal.alarm(60)  # whatever becomes of the test
+        signal.pause()
+    print("parent", os.getpid(), flush=True)
+    signal.pause()
+"""
+
+
+def test_a_forked_child_does_not_answer_for_its_dead_parent(launcher: Launcher) -> None:
+    program = launcher.start("--", "/usr/bin/python3", "-c", FORK)
+    parent = int(program.wait_for(r"parent (\d+)")[1])
+    trace = launcher.start_command([launcher.softhca, "trace", "mlx5_0"])
+    trace.wait_for("tracing mlx5_0")
+    end = os.pidfd_open(parent)
+    os.kill(parent, signal.SIGKILL)
+    wait_for_end([end])
+    assert trace.wait() == 0
+    trace.wait_for(f"process {parent}: ended")
+    seen = launcher.run("stat")
+    assert seen.stderr == "softhca: no running program of this user has a softhca device open\n"
+    assert program.running(), "it waits for the child"
 
 
 @pytest.mark.parametrize("command", [["stat"], ["stat", "--json"], ["dump"], ["fault", "mlx5_0", "none"]],

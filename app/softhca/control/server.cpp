@@ -131,7 +131,7 @@ Commands with_own(Commands commands, const Target& target) {
 }
 
 struct Client {
-    Fd socket;
+    OwnFd socket;
     std::string received;
     std::unique_ptr<Observation> observation; ///< what it observes, until the client goes
 };
@@ -195,7 +195,7 @@ bool send_all(int fd, std::string_view text) {
 }
 
 /// Events on a descriptor carry its number.
-bool watch(const Fd& epoll, int operation, const Fd& what, uint32_t events) {
+bool watch(const Fd& epoll, int operation, const auto& what, uint32_t events) {
     epoll_event event{.events = events, .data = {.fd = what.get()}};
     return control_epoll(epoll.get(), operation, what.get(), event) == 0;
 }
@@ -277,7 +277,7 @@ void ControlServer::serve() {
         if (fd == keeper_.get()) {
             kill(getpid(), SIGKILL);
         } else if (fd == listener_.get()) {
-            Fd accepted(accept4(fd, nullptr, nullptr, SOCK_CLOEXEC));
+            OwnFd accepted(Fd(accept4(fd, nullptr, nullptr, SOCK_CLOEXEC)));
             starved = !accepted;
             if (starved || !watch(epoll_, EPOLL_CTL_ADD, accepted, EPOLLIN)) continue;
             setsockopt(accepted.get(), SOL_SOCKET, SO_SNDTIMEO, &kClientPatience,
@@ -285,7 +285,7 @@ void ControlServer::serve() {
             const int socket = accepted.get();
             clients.emplace(socket, Client{std::move(accepted), {}, {}});
         } else if (Client& client = clients.at(fd); !serve_client(client, engine_, commands_)) {
-            watch(epoll_, EPOLL_CTL_DEL, client.socket, 0); // a child may hold it open
+            watch(epoll_, EPOLL_CTL_DEL, client.socket, 0); // a child may still hold it open
             clients.erase(fd);
         }
     }

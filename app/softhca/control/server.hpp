@@ -5,6 +5,7 @@
 
 #include "app/softhca/core/engine.hpp"
 #include "app/softhca/fault.hpp"
+#include "app/softhca/own_fd.hpp"
 #include "common/fd.hpp"
 #include "common/result.hpp"
 
@@ -48,7 +49,7 @@ class ControlServer {
     std::string path_;
     core::Engine& engine_;
     Commands commands_;
-    Fd listener_;
+    OwnFd listener_;
     Fd stop_;  ///< eventfd that ends the thread
     Fd epoll_; ///< of all of them: poll() accepts no more descriptors than the program may open
     Fd keeper_;

@@ -4,8 +4,8 @@
 // Locks on bytes of the shared memory file show which end is in use: the kernel releases them when
 // a process dies, however it dies. They are locks of the open file (OFD), so they also distinguish
 // two ends within one process.
+#include "app/softhca/own_fd.hpp"
 #include "app/softhca/wire/cable.hpp"
-#include "app/softhca/wire/own_fd.hpp"
 #include "app/softhca/wire/wires.hpp"
 
 #include <cerrno>

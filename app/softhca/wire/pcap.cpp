@@ -3,8 +3,8 @@
 //
 // libpcap is loaded on demand: this code is in a library that is preloaded into every program under
 // softhca, and libpcap would bring libdbus and more into each of them.
+#include "app/softhca/own_fd.hpp"
 #include "app/softhca/wire/frame.hpp"
-#include "app/softhca/wire/own_fd.hpp"
 #include "app/softhca/wire/wires.hpp"
 
 #include <algorithm>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // socket:PATH: a SEQPACKET connection, one frame a message. Lossless: a full socket is busy.
 #include "app/softhca/epoll.hpp"
+#include "app/softhca/own_fd.hpp"
 #include "app/softhca/wire/frame.hpp"
-#include "app/softhca/wire/own_fd.hpp"
 #include "app/softhca/wire/wires.hpp"
 
 #include <cerrno>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "app/softhca/wire/tap.hpp"
 
+#include "app/softhca/own_fd.hpp"
 #include "app/softhca/wire/frame.hpp"
-#include "app/softhca/wire/own_fd.hpp"
 #include "app/softhca/wire/super_frame.hpp"
 
 #include <algorithm>

@@ -4,11 +4,11 @@
 
 #include "common/fd.hpp"
 
-namespace softhca::wire {
+namespace softhca {
 
 /// An Fd that is closed at once in forked children. A child has no device threads, and as long as
-/// it kept the descriptor, the other end of the cable would consider a dead parent's end plugged
-/// in.
+/// it kept the descriptor, whoever is at the other end (of a cable, of the control socket) would
+/// consider a dead parent alive.
 class OwnFd {
   public:
     OwnFd() = default;
@@ -29,4 +29,4 @@ class OwnFd {
     Fd fd_;
 };
 
-} // namespace softhca::wire
+} // namespace softhca

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "app/softhca/wire/own_fd.hpp"
+#include "app/softhca/own_fd.hpp"
 
 #include <mutex>
 #include <pthread.h>
 #include <set>
 
-namespace softhca::wire {
+namespace softhca {
 
 /// The open ones. Locked while a thread forks, so that the child finds the list consistent.
 struct OwnFds {
@@ -46,4 +46,4 @@ Fd OwnFd::take() noexcept {
     return std::move(fd_);
 }
 
-} // namespace softhca::wire
+} // namespace softhca
