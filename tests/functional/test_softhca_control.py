@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -68,6 +69,29 @@ def test_a_stopped_program_is_not_said_to_have_no_device(launcher: Launcher) -> 
             assert result.stderr == f"softhca: process {pid}: does not answer; is it stopped?\n"
     finally:
         os.kill(pid, signal.SIGCONT)
+
+
+def test_a_program_that_ends_meanwhile_is_not_mentioned(launcher: Launcher) -> None:
+    """Its socket is seen, but then gone, or closed before the answer."""
+    folder = launcher.runtime / "softhca-1"
+    folder.mkdir()
+    (folder / "11.sock").symlink_to(folder / "gone")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+        listener.bind(str(folder / "12.sock"))
+        listener.listen()
+
+        def end() -> None:
+            client, _ = listener.accept()
+            client.recv(4096)
+            client.close()
+
+        ending = threading.Thread(target=end)
+        ending.start()
+        seen = launcher.run("stat")
+        ending.join()
+    assert seen.stderr == "softhca: no running program of this user has a softhca device open\n"
+    named = launcher.run("stat", "--socket", str(folder / "11.sock"))
+    assert named.returncode == 1 and "cannot connect (No such file or directory)" in named.stderr
 
 
 # Opens mlx5_0, and leaves a child that waits.

@@ -36,6 +36,11 @@ struct Answers {
     bool lacking = false; ///< some programs did not answer, which has been reported
 };
 
+/// It ended before it could answer; its socket may have outlived it.
+bool has_gone(const Error& error) {
+    return error.code == ECONNREFUSED || error.code == ENOENT || error.code == EPIPE;
+}
+
 /// The answers of all programs that answer; the others are named on stderr.
 Answers ask_all(const Where& where, const std::string& command = "stat") {
     Answers answers;
@@ -43,7 +48,7 @@ Answers ask_all(const Where& where, const std::string& command = "stat") {
         auto answer = ask(instance, {{"cmd", command}});
         if (answer) {
             answers.given.push_back({instance, std::move(*answer)});
-        } else if (answer.error().code != ECONNREFUSED || !where.socket.empty()) {
+        } else if (!has_gone(answer.error()) || !where.socket.empty()) {
             fmt::print(stderr, "softhca: {}\n", answer.error().what);
             answers.lacking = true;
         }
