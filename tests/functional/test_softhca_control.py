@@ -71,6 +71,20 @@ def test_a_stopped_program_is_not_said_to_have_no_device(launcher: Launcher) -> 
         os.kill(pid, signal.SIGCONT)
 
 
+def test_a_program_that_does_not_answer_is_not_hidden_by_others(launcher: Launcher) -> None:
+    launcher.start_watch()
+    stopped = json.loads(launcher.run("stat", "--json").stdout)["instances"][0]["pid"]
+    launcher.start_watch()
+    stop(stopped)
+    try:
+        both = launcher.run("stat", "--json")
+    finally:
+        os.kill(stopped, signal.SIGCONT)
+    assert both.stderr == f"softhca: process {stopped}: does not answer; is it stopped?\n"
+    assert len(json.loads(both.stdout)["instances"]) == 1
+    assert both.returncode == 1
+
+
 def test_a_program_that_ends_meanwhile_is_not_mentioned(launcher: Launcher) -> None:
     """Its socket is seen, but then gone, or closed before the answer."""
     folder = launcher.runtime / "softhca-1"

@@ -127,7 +127,7 @@ int show(const ShowCommand& command) {
         for (const Answer& answer : answers.given)
             text += format_stat(answer.answer);
     }
-    if (!put_out(text)) return kExitFailed;
+    if (!put_out(text) || answers.lacking) return kExitFailed;
     return none && (one || !command.json) ? none_running(command.where, answers) : 0;
 }
 
