@@ -61,10 +61,15 @@ Result<Session> Session::open(const Instance& instance) {
     if (!address) return tl::unexpected(address.error());
     session.socket_ = Fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
     const int fd = session.socket_.get();
-    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &kPatience, sizeof kPatience);
-    if (connect(fd, reinterpret_cast<const sockaddr*>(&*address), sizeof *address) < 0)
-        return session.failed("cannot connect");
-    return session;
+    for (const int way : {SO_RCVTIMEO, SO_SNDTIMEO})
+        setsockopt(fd, SOL_SOCKET, way, &kPatience, sizeof kPatience);
+    if (connect(fd, reinterpret_cast<const sockaddr*>(&*address), sizeof *address) == 0)
+        return session;
+    return errno == EAGAIN ? session.silent() : session.failed("cannot connect");
+}
+
+tl::unexpected<Error> Session::silent() const {
+    return fail(EAGAIN, "{}: does not answer; is it stopped?", name_);
 }
 
 tl::unexpected<Error> Session::failed(const char* what) const {
@@ -83,7 +88,7 @@ Result<json> Session::ask(const json& request) {
         if (got == 0) return fail(EPIPE, "{}: ended", name_);
         if (got < 0 && errno == EAGAIN) {
             if (--patience > 0 && is_running(socket_.get())) continue;
-            return fail(EAGAIN, "{}: does not answer; is it stopped?", name_);
+            return silent();
         }
         if (got < 0 && errno == EINTR) continue; // it was stopped, and goes on
         if (got < 0) return failed("no answer");

@@ -24,13 +24,15 @@ struct Instance {
 /// A session with one of them.
 class Session {
   public:
-    /// ECONNREFUSED: the program has gone.
+    /// ECONNREFUSED, ENOENT: the program has gone. EAGAIN: others wait already, as it does not
+    /// answer.
     [[nodiscard]] static Result<Session> open(const Instance& instance);
     /// One request, one answer. EPIPE: the program has ended. EAGAIN: it does not answer within two
     /// seconds, or half a minute while it runs.
     [[nodiscard]] Result<nlohmann::json> ask(const nlohmann::json& request);
 
   private:
+    [[nodiscard]] tl::unexpected<Error> silent() const;
     [[nodiscard]] tl::unexpected<Error> failed(const char* what) const;
 
     Fd socket_;

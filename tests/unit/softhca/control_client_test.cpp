@@ -17,6 +17,7 @@
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
+#include <vector>
 
 namespace {
 
@@ -117,6 +118,26 @@ TEST_F(ControlClient, GivesUpOnAProgramThatIsStopped) {
     EXPECT_LT(std::chrono::steady_clock::now() - begun, 10s);
     kill(program, SIGKILL);
     waitpid(program, &status, 0);
+}
+
+/// Each client that gives up leaves its connection in the listen queue of a program that is
+/// stopped.
+TEST_F(ControlClient, GivesUpOnAProgramThatManyWaitForAlready) {
+    listen_here();
+    std::vector<Session> waiting;
+    const auto begun = std::chrono::steady_clock::now();
+    for (int i = 0; i < 8; i++) {
+        auto session = Session::open(instance);
+        if (session) {
+            waiting.push_back(std::move(*session));
+            continue;
+        }
+        EXPECT_EQ(session.error().code, EAGAIN);
+        EXPECT_NE(session.error().what.find("is it stopped?"), std::string::npos);
+        EXPECT_LT(std::chrono::steady_clock::now() - begun, 10s);
+        return;
+    }
+    FAIL() << "the queue has no end";
 }
 
 } // namespace
