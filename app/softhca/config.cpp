@@ -145,6 +145,11 @@ Result<void> set_netdev(PortConfig& port, std::string_view value) {
                     "netdev={}: give tap, tap:NAME or NAME, where NAME has up to {} letters, "
                     "digits, '_', '-', '.'",
                     value, kMaxNameLength);
+    if (name == "lo")
+        return fail(EINVAL,
+                    "netdev={}: that is the machine's loopback interface, which programs "
+                    "need; choose another name",
+                    value);
     port.netdev_tap = tap;
     port.netdev = name;
     return {};

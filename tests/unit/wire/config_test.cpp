@@ -89,6 +89,8 @@ TEST(Config, BadOptionsAreNamed) {
                             "netdev=",
                             "netdev=tap:",
                             "netdev=a b",
+                            "netdev=lo",
+                            "netdev=tap:lo",
                             "netdev=sixteen-letters-",
                             "wire=",
                             "color=red",
