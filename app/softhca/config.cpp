@@ -305,10 +305,11 @@ Result<void> complete(Config& config) {
     if (config.ports.empty()) config.ports.emplace_back();
     if (config.ports.size() > kMaxPorts)
         return fail(EINVAL, "{} ports: at most {} are possible", config.ports.size(), kMaxPorts);
-    if (config.threads > config.ports.size()) config.threads = unsigned(config.ports.size());
     // One CPU for each thread; a shorter list is used cyclically.
     const size_t cpus = config.cpus.size();
-    if (cpus) config.cpus.resize(config.threads);
+    const size_t wanted = config.threads.value_or(std::max<size_t>(cpus, 1));
+    config.threads = static_cast<unsigned>(std::min(wanted, config.ports.size()));
+    if (cpus) config.cpus.resize(*config.threads);
     for (size_t i = cpus; i && i < config.cpus.size(); ++i)
         config.cpus[i] = config.cpus[i % cpus];
 
@@ -354,7 +355,7 @@ std::string to_json(const Config& config) {
         if (port.steering_format) ports.back()["steering_format"] = *port.steering_format;
     }
     const json root = {{"ports", ports},
-                       {"threads", config.threads},
+                       {"threads", config.threads.value_or(1)},
                        {"cpus", config.cpus},
                        {"runtime_dir", config.runtime_dir},
                        {"verbose", config.verbose},
@@ -374,9 +375,6 @@ Result<Config> config_from_json(const std::string& text) {
     Config config;
     for (const auto& [key, value] : root.items())
         if (auto set = set_general(config, key, value); !set) return tl::unexpected(set.error());
-    // As on the command line: a thread for each.
-    if (!root.contains("threads") && !config.cpus.empty())
-        config.threads = unsigned(config.cpus.size());
     return config;
 }
 

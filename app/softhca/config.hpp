@@ -38,7 +38,7 @@ struct PortConfig {
 
 struct Config {
     std::vector<PortConfig> ports;
-    unsigned threads = 1;
+    std::optional<unsigned> threads; ///< unset: one for each of `cpus`, at least 1
     std::vector<int> cpus;
     std::string runtime_dir; ///< sysfs tree and control sockets; the launcher removes it
     int verbose = 0;

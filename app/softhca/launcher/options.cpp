@@ -98,7 +98,7 @@ class HelpFormatter : public CLI::Formatter {
 /// Filled in by CLI11.
 struct Arguments {
     std::vector<std::string> ports;
-    unsigned threads = 1;
+    unsigned threads = 0;
     std::vector<int> cpus;
     std::string config_file;
     int verbose = 0;
@@ -143,10 +143,7 @@ Result<Config> make_config(const CLI::App& app, const Arguments& arguments) {
         config.ports.push_back(std::move(*port));
     }
     if (app.count("--threads")) config.threads = arguments.threads;
-    if (app.count("--cpus")) {
-        config.cpus = arguments.cpus;
-        if (!app.count("--threads")) config.threads = unsigned(config.cpus.size());
-    }
+    if (app.count("--cpus")) config.cpus = arguments.cpus;
     config.enforce |= arguments.enforce;
     config.verbose = std::max(config.verbose, arguments.verbose);
     for (PortConfig& port : config.ports) {
@@ -209,7 +206,8 @@ void declare(CLI::App& app, Arguments& arguments) {
     app.add_option("--port", arguments.ports, "a port, as key=value,...; repeat it for more ports")
         ->type_name("KEY=VALUE,...")
         ->allow_extra_args(false);
-    app.add_option("--threads", arguments.threads, "device threads (default: 1)")
+    app.add_option("--threads", arguments.threads,
+                   "device threads (default: one for each of --cpus, or 1)")
         ->type_name("N")
         ->transform(decimal(1, 64));
     app.add_option("--cpus", arguments.cpus, "CPUs of the device threads, e.g. 0,1 (default: any)")

@@ -137,8 +137,10 @@ Result<void> Runtime::open_devices(const std::vector<Port*>& ports) {
         wires.push_back(std::move(*opened));
     }
     if (!engine_)
-        engine_ = std::make_unique<core::Engine>(core::EngineConfig{
-            .threads = config_.threads, .cpus = config_.cpus, .available = available_cpus()});
+        engine_ = std::make_unique<core::Engine>(
+            core::EngineConfig{.threads = config_.threads.value_or(1),
+                               .cpus = config_.cpus,
+                               .available = available_cpus()});
     for (size_t i = 0; i < ports.size(); i++) {
         Port& port = *ports[i];
         auto device = std::make_unique<core::Device>(

@@ -174,10 +174,19 @@ TEST(Config, FileOfAUser) {
     EXPECT_EQ(config->ports[1].speed_mbps, 25000u);
 }
 
-TEST(Config, EachCpuOfAFileHasAThreadUnlessItSaysHowMany) {
-    EXPECT_EQ(config_from_json(R"({"cpus": [0, 1]})")->threads, 2u);
-    EXPECT_EQ(config_from_json(R"({"cpus": [0, 1], "threads": 1})")->threads, 1u);
-    EXPECT_EQ(config_from_json("{}")->threads, 1u);
+TEST(Config, EachCpuHasAThreadUnlessItIsSaidHowMany) {
+    const auto threads_of = [](const std::string& text) {
+        auto config = config_from_json(text);
+        EXPECT_TRUE(config) << config.error().what;
+        config->ports.resize(3);
+        EXPECT_TRUE(complete(*config));
+        return config->threads;
+    };
+    EXPECT_EQ(threads_of(R"({"cpus": [0, 1]})"), 2u);
+    EXPECT_EQ(threads_of(R"({"cpus": [0, 1], "threads": 1})"), 1u);
+    EXPECT_EQ(threads_of(R"({"cpus": [0], "threads": 2})"), 2u);
+    EXPECT_EQ(threads_of(R"({"cpus": [0, 1, 2, 3]})"), 3u);
+    EXPECT_EQ(threads_of("{}"), 1u);
 }
 
 TEST(Config, BadJsonIsNamed) {

@@ -64,6 +64,18 @@ TEST(Options, CommandLineWinsOverTheFile) {
     std::filesystem::remove(path);
 }
 
+/// Which of the two it stands in makes no difference.
+TEST(Options, ThreadsThatAFileGivesAreNotTakenFromTheCpusOfTheCommandLine) {
+    char path[] = "/tmp/rawqp-unit-XXXXXX";
+    close(mkstemp(path));
+    std::ofstream(path) << R"({"threads": 1, "ports": [{}, {}]})";
+    EXPECT_EQ(run_command({"--config", path, "--cpus", "0,1", "--", "prog"}).config.threads, 1u);
+    std::ofstream(path) << R"({"cpus": [0, 1], "ports": [{}, {}]})";
+    EXPECT_EQ(run_command({"--config", path, "--", "prog"}).config.threads, 2u);
+    EXPECT_EQ(run_command({"--config", path, "--cpus", "0", "--", "prog"}).config.threads, 1u);
+    std::filesystem::remove(path);
+}
+
 TEST(Options, OtherCommands) {
     const Options stat = parse({"stat", "--json", "--pid", "12"});
     ASSERT_TRUE(std::holds_alternative<ShowCommand>(stat));
