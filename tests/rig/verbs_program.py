@@ -23,6 +23,7 @@ SUITES = [
     "ProcessTest",
     "QpTest",
     "RateLimitTest",
+    "ReregTest",
     "RightsTest",
     "RingTest",
     "RssTest",

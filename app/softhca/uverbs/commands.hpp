@@ -48,6 +48,7 @@ inline constexpr uint32_t kCompletionVectors = 8; ///< all alike: there are no E
 [[nodiscard]] Errno alloc_pd(Context& context, const WriteCommand& command);
 [[nodiscard]] Errno dealloc_pd(Context& context, const WriteCommand& command);
 [[nodiscard]] Errno reg_mr(Context& context, const WriteCommand& command);
+[[nodiscard]] Errno rereg_mr(Context& context, const WriteCommand& command);
 [[nodiscard]] Errno dereg_mr(Context& context, const WriteCommand& command);
 [[nodiscard]] Errno query_pd(Context& context, const IoctlAttributes& attributes);
 [[nodiscard]] Errno query_mr(Context& context, const IoctlAttributes& attributes);

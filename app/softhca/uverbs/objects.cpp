@@ -94,6 +94,24 @@ Errno Flow::take_down(core::Device& device) {
     return 0;
 }
 
+void ObjectTable::introduce(Object& object) {
+    object.known_to = numbers_;
+    if (numbers_)
+        for (const prm::Ref& ref : object.numbers())
+            numbers_->record(ref);
+}
+
+Errno ObjectTable::replace(uint64_t handle, std::unique_ptr<Object> object, core::Device& device) {
+    std::unique_ptr<Object>& place = objects_.at(handle);
+    if (const Errno error = place->destroy(device)) {
+        (void)object->destroy(device);
+        return error;
+    }
+    introduce(*object);
+    place = std::move(object);
+    return 0;
+}
+
 void ObjectTable::destroy_all(core::Device& device) {
     // The youngest first, as objects use older ones. But rules and tables of DevX can lead to
     // younger ones: as long as something is destroyed, busy objects are tried again.

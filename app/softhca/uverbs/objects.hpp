@@ -82,10 +82,16 @@ struct Dm final : Object {
     Errno take_down(core::Device& device) override;
 };
 
-struct Mr final : Object {
-    uint32_t lkey = 0;
+/// What a program can change of a region.
+struct MrAttributes {
     core::Number pd = 0;
-    uint64_t length = 0, iova = 0;
+    uint64_t start = 0, length = 0; ///< in its memory
+    uint64_t iova = 0;              ///< of the start, as WQEs name it
+    uint32_t access = 0;            ///< IB_UVERBS_ACCESS_*
+};
+
+struct Mr final : Object, MrAttributes {
+    uint32_t lkey = 0;
     Dm* dm = nullptr; ///< the memory that this is a region of; it counts this as a user
     std::vector<prm::Ref> numbers() const override { return {{prm::Kind::mkey, lkey >> 8}}; }
     Errno take_down(core::Device& device) override;
@@ -189,13 +195,14 @@ class ObjectTable {
     /// From now on, objects become known to `numbers`.
     void set_numbers(DeviceNumbers* numbers) { numbers_ = numbers; }
     uint32_t add(std::unique_ptr<Object> object) {
-        object->known_to = numbers_;
-        if (numbers_)
-            for (const prm::Ref& ref : object->numbers())
-                numbers_->record(ref);
+        introduce(*object);
         objects_.emplace(next_, std::move(object));
         return next_++;
     }
+    /// Destroys the object of that handle, and puts another in its place. EBUSY while something
+    /// uses it: then it stays, and the other one is destroyed.
+    [[nodiscard]] Errno replace(uint64_t handle, std::unique_ptr<Object> object,
+                                core::Device& device);
     /// Null when there is no object of that handle and kind.
     template <class T> [[nodiscard]] T* find(uint64_t handle) const {
         const auto found = objects_.find(handle);
@@ -223,6 +230,8 @@ class ObjectTable {
     }
 
   private:
+    void introduce(Object& object);
+
     std::map<uint64_t, std::unique_ptr<Object>> objects_;
     DeviceNumbers* numbers_ = nullptr;
     uint32_t next_ = 1;

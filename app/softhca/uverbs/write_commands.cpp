@@ -36,6 +36,8 @@ constexpr std::array kCommands{
             0},
     Command{IB_USER_VERBS_CMD_REG_MR, "REG_MR", reg_mr, sizeof(ib_uverbs_reg_mr),
             sizeof(ib_uverbs_reg_mr_resp)},
+    Command{IB_USER_VERBS_CMD_REREG_MR, "REREG_MR", rereg_mr, sizeof(ib_uverbs_rereg_mr),
+            sizeof(ib_uverbs_rereg_mr_resp)},
     Command{IB_USER_VERBS_CMD_DEREG_MR, "DEREG_MR", dereg_mr, sizeof(ib_uverbs_dereg_mr), 0},
     Command{IB_USER_VERBS_CMD_CREATE_COMP_CHANNEL, "CREATE_COMP_CHANNEL", create_comp_channel,
             sizeof(ib_uverbs_create_comp_channel), sizeof(ib_uverbs_create_comp_channel_resp)},

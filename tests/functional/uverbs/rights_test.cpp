@@ -119,6 +119,35 @@ TEST_F(RightsTest, PinnedMemoryIsLimited) {
     EXPECT_TRUE(reg(40)) << "given back";
 }
 
+/// The new pages are pinned before the old ones are given back.
+TEST_F(RightsTest, ARegionThatMovesIsPinnedTwiceMeanwhile) {
+    const MemoryLimit limit(64);
+    const Without lock(CAP_IPC_LOCK);
+    const MrHandle mr = reg(20);
+    ASSERT_TRUE(mr) << std::strerror(errno);
+    const auto move = [&](size_t pages) {
+        errno = 0;
+        return ibv_rereg_mr(mr.get(), IBV_REREG_MR_CHANGE_TRANSLATION, nullptr, memory.data(),
+                            pages * 4096, 0);
+    };
+    EXPECT_EQ(move(40), 0) << std::strerror(errno);
+    EXPECT_EQ(move(30), IBV_REREG_MR_ERR_CMD);
+    EXPECT_EQ(errno, ENOMEM);
+    EXPECT_TRUE(reg(20)) << "only 40 are pinned";
+    EXPECT_EQ(move(20), 0);
+    EXPECT_TRUE(reg(40)) << "only 20 are";
+}
+
+TEST_F(RightsTest, ARegionThatStaysIsNotPinnedAgain) {
+    const MemoryLimit limit(64);
+    const Without lock(CAP_IPC_LOCK);
+    const MrHandle mr = reg(40);
+    ASSERT_TRUE(mr) << std::strerror(errno);
+    EXPECT_EQ(ibv_rereg_mr(mr.get(), IBV_REREG_MR_CHANGE_ACCESS, nullptr, nullptr, 0, 0), 0);
+    EXPECT_FALSE(reg(30)) << "it remains pinned";
+    EXPECT_TRUE(reg(20)) << "once";
+}
+
 TEST_F(RightsTest, RingsArePinnedMemory) {
     const MemoryLimit limit(64);
     const Without lock(CAP_IPC_LOCK);

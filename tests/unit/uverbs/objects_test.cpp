@@ -55,4 +55,18 @@ TEST(ObjectTableTest, WhatStaysBusyIsGivenUp) {
     EXPECT_EQ(objects.find<Held>(handle), nullptr);
 }
 
+TEST(ObjectTableTest, WhatIsBusyIsNotReplaced) {
+    core::Device device({}, std::make_unique<testbed::FakeWire>(), nullptr);
+    bool busy = true, old_gone = false, new_gone = false;
+    const bool never = false;
+    uverbs::ObjectTable objects;
+    const uint32_t handle = objects.add(std::make_unique<Held>(busy, old_gone));
+    EXPECT_EQ(objects.replace(handle, std::make_unique<Held>(never, new_gone), device), EBUSY);
+    EXPECT_TRUE(new_gone && !old_gone);
+    busy = new_gone = false;
+    EXPECT_EQ(objects.replace(handle, std::make_unique<Held>(never, new_gone), device), 0);
+    EXPECT_TRUE(old_gone && !new_gone);
+    EXPECT_NE(objects.find<Held>(handle), nullptr);
+}
+
 } // namespace
