@@ -208,6 +208,50 @@ def test_stat_shows_the_address_that_the_netdev_has(launcher: Launcher) -> None:
     assert instance["devices"][0]["mac"] == "02:aa:bb:cc:dd:ee"
 
 
+# Opens mlx5_0. Another process, which does not, sets MTU, address and flags of its netdev, one after each line of
+# input, and says what it reads then.
+CHANGE_BY_ANOTHER = """
+import fcntl, os, signal, socket, struct, sys
+from pyverbs.device import Context
+ready, is_open = os.pipe()
+if os.fork() == 0:
+    os.read(ready, 1)
+    (netdev,) = os.listdir("/sys/class/infiniband/mlx5_0/device/net")
+    SIOCSIFFLAGS, SIOCGIFMTU, SIOCSIFMTU, SIOCSIFHWADDR, ETHER, UP = 0x8914, 0x8921, 0x8922, 0x8924, 1, 1
+    def call(request, layout, *values):
+        with socket.socket() as any_socket:
+            return fcntl.ioctl(any_socket, request, struct.pack(layout, netdev.encode(), *values))
+    for step in (lambda: call(SIOCSIFMTU, "16si12x", 4321),
+                 lambda: call(SIOCSIFHWADDR, "16sH14s", ETHER, bytes.fromhex("02aabbccddee")),
+                 lambda: call(SIOCSIFFLAGS, "16sH14x", 0), lambda: call(SIOCSIFFLAGS, "16sH14x", UP)):
+        sys.stdin.readline()
+        step()
+        print("mtu", *struct.unpack("16xi12x", call(SIOCGIFMTU, "16si12x", 0)), flush=True)
+    os._exit(0)
+with Context(name="mlx5_0"):
+    os.write(is_open, b"1")
+    print("open", flush=True)
+    signal.pause()
+"""
+
+
+def test_what_another_process_sets_reaches_the_device_that_runs(launcher: Launcher) -> None:
+    program = subprocess.Popen(
+        [launcher.softhca, "--", "/usr/bin/python3", "-c", CHANGE_BY_ANOTHER], env=launcher.env, text=True,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    try:
+        assert program.stdin and program.stdout and program.stdout.readline() == "open\n"
+        for key, value in ("mtu", 4321), ("mac", "02:aa:bb:cc:dd:ee"), ("link_up", False), ("link_up", True):
+            program.stdin.write("\n")
+            program.stdin.flush()
+            assert program.stdout.readline() == "mtu 4321\n"
+            (instance,) = json.loads(launcher.run("stat", "--json").stdout)["instances"]
+            assert instance["devices"][0][key] == value, key
+    finally:
+        program.terminate()
+        program.communicate(timeout=20)
+
+
 def test_link_goes_down_and_up(launcher: Launcher) -> None:
     watch = launcher.start_watch()
     assert launcher.run("link", "mlx5_0", "down").returncode == 0

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "app/softhca/uverbs/netdev.hpp"
 
+#include "app/softhca/control/client.hpp"
 #include "app/softhca/uverbs/ethtool.hpp"
 #include "app/softhca/uverbs/runtime.hpp"
 #include "app/softhca/uverbs/small_file.hpp"
@@ -14,6 +15,8 @@
 #include <cstring>
 #include <linux/sockios.h>
 #include <net/if_arp.h>
+#include <nlohmann/json.hpp>
+#include <unistd.h>
 
 namespace softhca::uverbs {
 namespace {
@@ -38,6 +41,16 @@ Port* port_of_ifindex(Runtime& runtime, unsigned ifindex) {
     return nullptr;
 }
 
+/// The processes whose device may be running. None of them may be waited for with a netdev locked:
+/// it may be doing the same.
+void tell_others(const Port& port) {
+    Runtime* const runtime = Runtime::get();
+    if (!runtime) return;
+    for (const auto& instance : control::find_instances(runtime->config().runtime_dir))
+        if (instance.pid != getpid())
+            (void)control::ask(instance, {{"cmd", kNetdevCommand}, {"device", port.config.device}});
+}
+
 } // namespace
 
 Netdev::Netdev(Port& port, const std::string& tree_root)
@@ -47,7 +60,7 @@ bool Netdev::is_tap() const { return port_.config.netdev_tap; }
 unsigned Netdev::ifindex() const { return emulated_ifindex(port_.index); }
 
 Netdev::State& Netdev::state() {
-    if (state_) return *state_;
+    if (state_ && port_.device.load()) return *state_; // others report what they change, see below
     State& fresh = state_.emplace();
     fresh.mac = port_.config.mac;
     unsigned byte[6];
@@ -118,9 +131,28 @@ int Netdev::set_mac(const sockaddr& address) {
     return 0;
 }
 
+void Netdev::reread() {
+    const std::lock_guard lock(mutex_);
+    state_.reset();
+    const State& now = state();
+    core::Device* const device = port_.device.load();
+    if (!device) return;
+    device->set_mtu(now.mtu);
+    device->set_mac(now.mac);
+    device->set_link(now.flags & IFF_UP);
+}
+
 std::optional<int> Netdev::ioctl(unsigned long request, ifreq& ifr) {
     if (request == SIOCETHTOOL) return ethtool(port_, ifr.ifr_data);
     if (is_tap()) return std::nullopt;
+    const int error = answer(request, ifr);
+    const bool changed =
+        request == SIOCSIFHWADDR || request == SIOCSIFFLAGS || request == SIOCSIFMTU;
+    if (changed && error == 0) tell_others(port_);
+    return error;
+}
+
+int Netdev::answer(unsigned long request, ifreq& ifr) {
     const std::lock_guard lock(mutex_);
     switch (request) {
     case SIOCGIFINDEX: ifr.ifr_ifindex = static_cast<int>(ifindex()); return 0;

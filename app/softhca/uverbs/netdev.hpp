@@ -38,10 +38,13 @@ class Netdev {
     /// must answer (real TAP). After the kernel has changed a TAP, follow() adopts the change.
     [[nodiscard]] std::optional<int> ioctl(unsigned long request, ifreq& ifr);
     void follow(unsigned long request, const ifreq& ifr);
+    /// Adopts what another process has changed of an emulated netdev.
+    void reread();
 
   private:
     using State = NetdevState;
     [[nodiscard]] State& state(); ///< under mutex_
+    [[nodiscard]] int answer(unsigned long request, ifreq& ifr);
     void save_mtu(uint16_t mtu);
     [[nodiscard]] int set_mtu(int mtu);
     [[nodiscard]] int set_flags(int flags);
@@ -51,8 +54,11 @@ class Netdev {
     Port& port_;
     std::string folder_; ///< its files in the tree
     std::mutex mutex_;
-    std::optional<State> state_; ///< read from the files on first use
+    std::optional<State> state_; ///< as read from the files; while the device runs, up to date
 };
+
+/// Name of the control socket's request to reread() the netdev of a "device".
+inline constexpr const char* kNetdevCommand = "netdev";
 
 /// A request of ioctl(2) in the range of network interfaces (0x89..). Empty: not about a netdev of
 /// this front, pass it on. `handed_on` sends it to the kernel.

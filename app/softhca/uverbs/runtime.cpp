@@ -167,13 +167,20 @@ void Runtime::start_control() {
             if (port->config.device == device) return &port->faults;
         return nullptr;
     };
+    const auto reread_netdev = [this](const nlohmann::json& request) -> nlohmann::json {
+        for (const auto& port : ports_)
+            if (request.value("device", nlohmann::json()) == port->config.device)
+                port->netdev.reread();
+        return {{"ok", true}};
+    };
     // A daemon is not the launcher's child, so the kernel would not kill it along with the
     // launcher.
     const std::string alive = config_.runtime_dir + "/" + kAliveFile;
     auto control = control::ControlServer::start(
         control::socket_path(config_.runtime_dir, getpid()), *engine_,
-        {{kCensusCommand, [this](const auto&) { return describe_process(*this); }}}, faults_of,
-        Fd(open(alive.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC)));
+        {{kCensusCommand, [this](const auto&) { return describe_process(*this); }},
+         {kNetdevCommand, reread_netdev}},
+        faults_of, Fd(open(alive.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC)));
     if (!control)
         return say(fmt::format(
             "{} (softhca stat will not see this program){}", control.error().what,
