@@ -117,7 +117,7 @@ def test_a_command_that_is_not_there(build: Build) -> None:
 
 
 def test_the_time_limit_and_the_logs(build: Build, work: Path) -> None:
-    logs = work / "logs"
+    logs = work / "logs, all"
     done = vm(build, "--no-port", "--timeout", "15", "--log", str(logs), "--", "sleep", "1000")
     assert done.returncode == 124 and b"--timeout" in done.stderr
     assert "Linux version" not in done.stderr.decode()

@@ -120,7 +120,8 @@ class Machine:
     def _start_qemu(self, archive: Path, ends: list[socket.socket]) -> subprocess.Popen[bytes]:
         agent, qmp, qtest = (end.fileno() for end in ends)
         settings = self.settings
-        serial = "stdio,signal=off" if settings.console else f"file,path={self.console_log}"
+        console = str(self.console_log).replace(",", ",,")  # one would end the value
+        serial = "stdio,signal=off" if settings.console else f"file,path={console}"
         command = [
             "timeout", "--foreground", "-k", "5", str(settings.limit_s), QEMU,
             # With several threads, QEMU 7.2 and a device process can wait for each other for ever.
