@@ -42,9 +42,10 @@ def test_a_wrong_command_line(build: Build, wrong: list[str]) -> None:
     assert done.returncode == 2 and done.stdout == b"" and b"usage:" in done.stderr
 
 
-def test_a_wrong_port_says_which(build: Build) -> None:
-    done = vm(build, "--port", "wire=nowhere", "--", "true")
-    assert done.returncode == 125 and b"nowhere" in done.stderr
+def test_a_wrong_port_says_which(build: Build, new_folder: Callable[[], Path]) -> None:
+    """Before a kernel is fetched."""
+    done = vm(build, "--cache", str(new_folder()), "--port", "wire=nowhere", "--", "true")
+    assert done.returncode == 125 and b"nowhere" in done.stderr and b"getting" not in done.stderr
 
 
 @pytest.mark.parametrize("option", ["--log", "--cache"])

@@ -65,7 +65,7 @@ class Guest:
     def _boot(self) -> None:
         kernel = sys.modules["softhca_vm.kernel"]
         cache = self.build_folder / "guest"
-        self.machine = self._vm.Machine(self._settings, kernel.provide(cache), cache)
+        self.machine = self._vm.Machine(self._settings, lambda: kernel.provide(cache), cache)
         self.channel = self.machine.channel
         self._alarms_seen = 0
         self.run("sysctl -qw net.ipv6.conf.default.disable_ipv6=1 net.ipv6.conf.all.disable_ipv6=1")

@@ -147,8 +147,12 @@ def run_shell(machine: Machine) -> int:
 
 def run(arguments: argparse.Namespace, work: Path) -> int:
     cache = (arguments.cache or kernel.default_cache()).absolute()  # the guest mounts what is in it
-    if kernel.cached(cache) is None:
-        print("softhca vm: getting the distribution's kernel (once, 70 MB) ...", file=sys.stderr)
+
+    def provide_kernel() -> kernel.Kernel:
+        if kernel.cached(cache) is None:
+            print("softhca vm: getting the distribution's kernel (once, 70 MB) ...", file=sys.stderr)
+        return kernel.provide(cache)
+
     ports = [] if arguments.no_port else arguments.port or ["wire=loop"]
     interactive = not arguments.command
     path = os.environ.get("PATH", "")
@@ -158,7 +162,7 @@ def run(arguments: argparse.Namespace, work: Path) -> int:
         log_level=4 if interactive else 5,
         environment={"PATH": f"{path}:/usr/sbin:/sbin"} if path else {})
     try:
-        machine = Machine(settings, kernel.provide(cache), cache)
+        machine = Machine(settings, provide_kernel, cache)
     except OSError as error:
         raise VmError(f"{error.filename or work}: {error.strerror}; --log and --cache name folders "
                       "that you may write to") from None

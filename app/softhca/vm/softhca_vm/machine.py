@@ -10,7 +10,7 @@ import socket
 import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Sequence
+from typing import Callable, Sequence
 
 from softhca_vm import initramfs
 from softhca_vm.channel import Channel
@@ -63,11 +63,11 @@ class Settings:
 class Machine:
     """A running guest. Closing it ends everything; logs stay in the folder."""
 
-    def __init__(self, settings: Settings, kernel: Kernel, cache: Path) -> None:
+    def __init__(self, settings: Settings, provide_kernel: Callable[[], Kernel], cache: Path) -> None:
+        """`provide_kernel` may have to fetch it: what can be refused at once comes first."""
         if shutil.which(QEMU) is None:
             raise VmError(f"{QEMU} is not installed (apt install qemu-system-x86)")
         self.settings = settings
-        self.kernel = kernel
         self.vfio_user = offers_vfio_user()
         self.console_log = settings.folder / "console.log"
         self.qemu_log = settings.folder / "qemu.log"
@@ -79,7 +79,6 @@ class Machine:
             raise VmError(f"{settings.folder}: too long for the sockets there; --log (or TMPDIR) "
                           f"names a folder whose path has {MOST_FOLDER_BYTES} bytes at most")
         settings.folder.mkdir(parents=True, exist_ok=True)
-        archive = initramfs.provide(cache, kernel)
         self._qtest_path = settings.folder / "qtest"
         self._qtest_path.unlink(missing_ok=True)
         agent, agent_end = socket.socketpair()
@@ -89,6 +88,8 @@ class Machine:
         try:
             for port in settings.ports:
                 self._start_device(port)
+            self.kernel = provide_kernel()
+            archive = initramfs.provide(cache, self.kernel)
             ends = [agent_end, qmp_end, qtest_end]
             self._process = self._start_qemu(archive, ends)
             self.channel = Channel(agent)
@@ -98,7 +99,7 @@ class Machine:
                 device.taken()
             self.qmp = Qmp(qmp)
             self.channel.set_up(
-                BOOT_LIMIT_S, modules=str(kernel.modules), release=kernel.release,
+                BOOT_LIMIT_S, modules=str(self.kernel.modules), release=self.kernel.release,
                 hostname="softhca-vm",
                 shares=[[f"share{n}", str(path)] for n, path in enumerate(settings.shares)])
         except BaseException as error:
