@@ -12,7 +12,7 @@ from rig.stack import Build
 
 pytestmark = pytest.mark.unsanitized
 
-# The command writes a word at its start, and ends with its input or by a signal.
+# The command writes a word at its start, then what it reads, and ends with its input or by a signal.
 GUEST = """
 import base64, json, socket, sys, threading, types
 from softhca_vm.channel import Channel
@@ -29,7 +29,9 @@ def serve():
             say(event="output", fd=1, data=base64.b64encode(b"word").decode())
         elif request["op"] == "signal":
             say(event="exit", status=-request["number"], late=False)
-        elif "data" not in request:
+        elif "data" in request:
+            say(event="output", fd=1, data=request["data"])
+        else:
             say(event="exit", status=0, late=False)
 
 threading.Thread(target=serve, daemon=True).start()
@@ -38,9 +40,9 @@ sys.exit(run_command(machine, ["command"]))
 """
 
 
-def start(build: Build, stdin: int, stdout: int | IO[bytes]) -> subprocess.Popen[str]:
+def start(build: Build, stdin: int, stdout: int | IO[bytes], *prefix: str) -> subprocess.Popen[str]:
     packages = {**os.environ, "PYTHONPATH": str(build.folder / "app/softhca/vm")}
-    return subprocess.Popen([sys.executable, "-c", GUEST], env=packages, stdin=stdin,
+    return subprocess.Popen([*prefix, sys.executable, "-c", GUEST], env=packages, stdin=stdin,
                             stdout=stdout, stderr=subprocess.PIPE, text=True)
 
 
@@ -76,3 +78,14 @@ def test_input_that_cannot_be_read_has_ended(build: Build) -> None:
     os.close(writable)
     assert end(process) == (0, "")
     assert process.stdout and process.stdout.read() == "word"
+
+
+def test_a_signal_that_is_ignored_does_not_reach_the_command(build: Build) -> None:
+    process = start(build, subprocess.PIPE, subprocess.PIPE, "sh", "-c", 'trap "" HUP; exec "$@"', "as-nohup")
+    assert process.stdin and process.stdout
+    process.stdin.write("x")
+    process.stdin.flush()
+    assert process.stdout.read(5) == "wordx"  # input is passed on when signals are
+    process.send_signal(signal.SIGHUP)
+    process.stdin.close()
+    assert end(process) == (0, "")

@@ -13,6 +13,7 @@ import termios
 import threading
 from contextlib import suppress
 from pathlib import Path
+from typing import Any, Callable, Sequence
 
 from softhca_vm import kernel
 from softhca_vm.channel import Command
@@ -108,6 +109,13 @@ def pump_input(command: Command) -> None:
         command.close_input()
 
 
+def handle_signals(numbers: Sequence[int], handler: Callable[[int, Any], Any]) -> None:
+    """Except those that are ignored, as under nohup(1)."""
+    for number in numbers:
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, handler)
+
+
 def run_command(machine: Machine, argv: list[str]) -> int:
     def output(descriptor: int, data: bytes) -> None:
         try:
@@ -122,8 +130,8 @@ def run_command(machine: Machine, argv: list[str]) -> int:
 
     command = machine.channel.start(argv, output, cwd=os.getcwd(),
                                     env=machine.settings.environment)
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
-        signal.signal(number, lambda which, _frame: command.signal(which, group=True))
+    handle_signals((signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT),
+                   lambda which, _frame: command.signal(which, group=True))
     threading.Thread(target=pump_input, args=(command,), daemon=True).start()
     try:
         status = command.wait()
