@@ -98,6 +98,34 @@ def test_the_transport_is_what_qemu_offers(build: Build, new_folder: Callable[[]
     assert transport in started and ("-qtest" in started) == ("proxy" in transport)
 
 
+SLOW_QEMU = """\
+#!/bin/sh
+[ "$2" = vfio-user-pci,help ] || exec sleep 1000
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_nothing_is_left_when_it_is_ended_while_booting(build: Build, new_folder: Callable[[], Path],
+                                                        number: signal.Signals) -> None:
+    folder, logs = new_folder(), new_folder()
+    qemu = folder / "qemu-system-x86_64"
+    qemu.write_text(SLOW_QEMU)
+    qemu.chmod(0o755)
+    env = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}", "TMPDIR": str(logs)}
+    process = subprocess.Popen([build.softhca, "vm", "--", "true"], env=env)
+    try:
+        deadline = time.monotonic() + 60
+        while not list(logs.glob("softhca-vm-*/qemu.log")):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        process.send_signal(number)
+        assert process.wait(30) == 128 + number
+    finally:
+        process.kill()
+        process.wait()
+    assert list(logs.iterdir()) == []
+
+
 def test_a_command_with_all_that_belongs_to_it(build: Build, work: Path) -> None:
     """Folder, input, output, errors, exit status, a NIC, a writable folder; nothing is left behind."""
     share = work / "share"

@@ -190,6 +190,8 @@ def main() -> int:
     arguments = parser().parse_args()
     work = arguments.log or Path(tempfile.mkdtemp(prefix="softhca-vm-"))
     terminal = termios.tcgetattr(0) if os.isatty(0) else None
+    # Until a command takes them.
+    handle_signals((signal.SIGTERM, signal.SIGHUP), lambda which, _frame: sys.exit(128 + which))
     try:
         return run(arguments, work.absolute())
     except TimeLimit:
@@ -203,6 +205,7 @@ def main() -> int:
         return 128 + signal.SIGINT
     finally:
         if terminal:
-            termios.tcsetattr(0, termios.TCSADRAIN, terminal)
+            with suppress(termios.error):  # it has gone
+                termios.tcsetattr(0, termios.TCSADRAIN, terminal)
         if not arguments.log:
             shutil.rmtree(work, ignore_errors=True)
