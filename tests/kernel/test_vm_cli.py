@@ -6,6 +6,7 @@ import pty
 import signal
 import subprocess
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Callable
 
@@ -153,41 +154,75 @@ def test_the_time_limit_and_the_logs(build: Build, work: Path) -> None:
     assert (logs / "console.log").stat().st_size > 0
 
 
+class Terminal:
+    """`softhca vm` on one of its own."""
+
+    def __init__(self, build: Build, *arguments: str) -> None:
+        self._pid, self._terminal = pty.fork()
+        if self._pid == 0:
+            os.execv(build.softhca, [str(build.softhca), "vm", *arguments])
+        self._shown = b""
+        self._deadline = time.monotonic() + BOOT_S
+
+    def __enter__(self) -> "Terminal":
+        return self
+
+    def read_until(self, text: bytes) -> None:
+        while text not in self._shown:
+            assert time.monotonic() < self._deadline, self._shown
+            try:
+                self._shown += os.read(self._terminal, 4096)
+            except OSError:
+                raise AssertionError(f"ended before {text!r}: {self._shown!r}") from None
+
+    def write(self, text: bytes) -> None:
+        os.write(self._terminal, text)
+
+    def wait(self) -> int:
+        with suppress(OSError):
+            while os.read(self._terminal, 4096):
+                pass
+        pid, self._pid = self._pid, 0
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+    def __exit__(self, *_: object) -> None:
+        if self._pid:
+            os.kill(self._pid, signal.SIGKILL)
+            os.waitpid(self._pid, 0)
+        os.close(self._terminal)
+
+
 def test_a_shell_on_the_console(build: Build) -> None:
     """Typed on a terminal, run as root by a shell with job control, left by `exit`."""
-    pid, terminal = pty.fork()
-    if pid == 0:
-        os.execv(build.softhca, [str(build.softhca), "vm", "--no-port"])
-    shown = b""
-    deadline = time.monotonic() + BOOT_S
+    with Terminal(build, "--no-port") as terminal:
+        terminal.read_until(b"guest:")
+        terminal.write(b"echo $((6*7))-$(id -un)-$(uname -n)\n")
+        terminal.read_until(b"42-root-softhca-vm")
+        terminal.write(b"exit 3\n")
+        assert terminal.wait() == 3
 
-    def read_until(text: bytes) -> None:
-        nonlocal shown
-        while text not in shown:
-            assert time.monotonic() < deadline, shown
-            try:
-                shown += os.read(terminal, 4096)
-            except OSError:
-                raise AssertionError(f"ended before {text!r}: {shown!r}") from None
 
-    try:
-        read_until(b"guest:")
-        os.write(terminal, b"echo $((6*7))-$(id -un)-$(uname -n)\n")
-        read_until(b"42-root-softhca-vm")
-        os.write(terminal, b"exit 3\n")
-        while True:
-            try:
-                if not os.read(terminal, 4096):
-                    break
-            except OSError:
-                break
-        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 3
-    except BaseException:
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
-        raise
-    finally:
-        os.close(terminal)
+def test_ctrl_c_is_not_for_qemu(build: Build, new_folder: Callable[[], Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is the command's, which may handle it. QEMU would end."""
+    folder = new_folder()
+    qemu, ready, log = folder / "qemu-system-x86_64", folder / "ready", folder / "log"
+    qemu.write_text(f"""#!/bin/sh
+[ "$2" != vfio-user-pci,help ] || exit
+trap 'echo interrupted >> {log}' INT
+trap exit TERM
+touch {ready}
+while :; do sleep 0.1; done
+""")
+    qemu.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    with Terminal(build, "--", "true") as terminal:
+        deadline = time.monotonic() + 60
+        while not ready.exists():
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        terminal.write(b"\x03")
+        assert terminal.wait() == 128 + signal.SIGINT, "there is no command yet"
+    assert not log.exists()
 
 
 def descendants(pid: int) -> list[int]:

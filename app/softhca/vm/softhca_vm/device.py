@@ -59,7 +59,8 @@ class Device:
     def _start(self, command: list[str], *descriptors: int) -> None:
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen(command, pass_fds=descriptors, stderr=log, stdout=log,
-                                            stdin=subprocess.DEVNULL, preexec_fn=die_with_parent())
+                                            stdin=subprocess.DEVNULL, preexec_fn=die_with_parent(),
+                                            start_new_session=True)  # it has no part in Ctrl-C
 
     def qemu_device(self, descriptor: int | str = "") -> dict[str, Any]:
         """What makes it a device of QEMU: for -device and device_add. `descriptor`: number or name

@@ -152,8 +152,10 @@ class Machine:
                 descriptors.append(device.qemu_end.fileno())
             command += ["-device", json.dumps(device.qemu_device(descriptors[-1]))]
         with open(self.qemu_log, "wb") as log:
+            # A terminal's signals are for the command in the guest: they end QEMU, as it takes them.
             return subprocess.Popen(
                 command, pass_fds=descriptors, preexec_fn=die_with_parent(),
+                start_new_session=not settings.console,
                 stdin=None if settings.console else subprocess.DEVNULL,
                 stdout=None if settings.console else log, stderr=log)
 
