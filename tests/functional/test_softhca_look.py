@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Iterator
 
 import pytest
+from rig.launched import devices_of, program_under
 from rig.packets import numbered, udp4
 from rig.program import Program
 from rig.stack import Build, PortSpec, Stack
@@ -102,6 +103,18 @@ def test_dump_for_people(stack: Stack) -> None:
     assert re.search(r"testpmd \(process \d+\)", text)
     assert re.search(rf"^ +{rule_of_port_53(stack)['number']} .*dst_port=53", text, re.MULTILINE)
     assert "posted" in text
+
+
+def test_commands_for_one_program(stack: Stack) -> None:
+    """`softhca stat`, `link` and `fault`; the rig asks devices itself."""
+    process = f"--pid={program_under(stack.program)}"
+    (device,) = devices_of(json.loads(stack.run_tool("stat", "--json", process).stdout)).values()
+    assert device.keys() == stack.stat()["mlx5_0"].keys()
+    for state, shown in ("down", "no"), ("up", "yes"):
+        assert stack.run_tool("link", "mlx5_0", state, process).returncode == 0
+        assert f"mlx5_0  link_up {shown}" in stack.run_tool("stat", process).stdout
+    assert stack.run_tool("fault", "mlx5_0", "reg_mr:ENOMEM", process).returncode == 0
+    assert stack.run_tool("fault", "mlx5_0", "none", process).stdout == "ended: reg_mr:ENOMEM\n"
 
 
 def test_a_packet_that_matches(stack: Stack, tmp_path: Path) -> None:
