@@ -12,7 +12,7 @@ from scapy.layers.l2 import ARP, Dot1AD, Dot1Q, Ether
 from scapy.layers.vxlan import VXLAN
 from scapy.packet import Packet, Raw
 
-from .packets import BROADCAST, ether, ipv4, ipv6
+from .packets import BROADCAST, ether, ipv4, ipv6, marker
 
 HEADER = 14  # of Ethernet: shorter frames are undersize
 LONGEST = 1518  # accepted by a port with an MTU of 1500, with a VLAN tag: longer frames are oversize
@@ -21,6 +21,7 @@ LONGEST_ON_WIRE = 9600
 # Header of a capture file (pcap): magic number, version 2.4, no offset, frames up to 64 KiB, Ethernet.
 FILE_HEADER = struct.pack("=IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1)
 BATCH = 1000
+STRANGER = "02:00:00:00:99:01"  # not the address of any port
 
 
 def models() -> list[bytes]:
@@ -67,12 +68,15 @@ class Tally:
 
 
 def odd_frames(seed: int, count: int) -> Iterator[bytes]:
+    """The first frame is sound, and only a promiscuous port takes it: a wire that plays the frames begins with the
+    port that takes all of them."""
+    yield marker(destination=STRANGER)
     chance = random.Random(seed)
     sound = models()
     noise = chance.randbytes(1 << 20)
     room = len(noise) - LONGEST_ON_WIRE
     uniform = chance.random
-    for _ in range(count):
+    for _ in range(count - 1):
         kind, at = uniform(), int(uniform() * room)
         if kind < 0.02:  # shorter than a header
             yield noise[at:at + 1 + at % (HEADER - 1)]

@@ -7,6 +7,7 @@
 #include "drivers/net/rawqp/ethdev/port/async_events.hpp"
 #include "drivers/net/rawqp/ethdev/queues/counters.hpp"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstring>
@@ -14,6 +15,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace rawqp {
@@ -227,8 +229,8 @@ constexpr Command kCommands[] = {
     {"/rawqp/device", of_port<tell_device>,
      "RDMA device, interface and data path of a port. Parameters: int port_id"},
     {"/rawqp/queues", of_queues,
-     "States of the queues of a port, by number: up to 512 in each direction, from the given queue "
-     "on (default 0). Parameters: int port_id[,int queue_id]"},
+     "States of up to 512 Rx and 512 Tx queues, from a queue on. "
+     "Parameters: int port_id[,int queue_id]"},
     {"/rawqp/rxq", of_queue<tell_rx_queue, &rte_eth_dev_data::nb_rx_queues>,
      "Settings, counters and ring of an Rx queue. Parameters: int port_id,int queue_id"},
     {"/rawqp/txq", of_queue<tell_tx_queue, &rte_eth_dev_data::nb_tx_queues>,
@@ -240,6 +242,14 @@ constexpr Command kCommands[] = {
     {"/rawqp/events", of_port<tell_events>,
      "Events of the device since the port was attached. Parameters: int port_id"},
 };
+
+constexpr size_t kMaxHelpLength = 127; // MAX_HELP_LEN of lib/telemetry, without the null byte
+static_assert(std::ranges::all_of(kCommands,
+                                  [](const Command& command) {
+                                      return std::string_view(command.help).size() <=
+                                             kMaxHelpLength;
+                                  }),
+              "rte_telemetry_register_cmd() refuses the command");
 
 } // namespace
 
