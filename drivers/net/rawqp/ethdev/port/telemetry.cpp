@@ -229,7 +229,7 @@ constexpr Command kCommands[] = {
     {"/rawqp/device", of_port<tell_device>,
      "RDMA device, interface and data path of a port. Parameters: int port_id"},
     {"/rawqp/queues", of_queues,
-     "States of up to 512 Rx and 512 Tx queues, from a queue on. "
+     "States of a port's queues, at most 512 Rx and 512 Tx, from queue_id on (default 0). "
      "Parameters: int port_id[,int queue_id]"},
     {"/rawqp/rxq", of_queue<tell_rx_queue, &rte_eth_dev_data::nb_rx_queues>,
      "Settings, counters and ring of an Rx queue. Parameters: int port_id,int queue_id"},
