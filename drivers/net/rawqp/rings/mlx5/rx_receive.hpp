@@ -39,7 +39,7 @@ template <RxOptions O>
 inline uint32_t take_single(MlxRxRing& ring, const Cqe* cqes, uint8_t expected, rte_mbuf** packets,
                             uint32_t taken, uint32_t run, uint64_t& bytes) {
     rte_mbuf** const slots = next_slots<O>(ring);
-    [[maybe_unused]] const uint32_t before = taken;
+    const uint32_t before = taken;
     uint64_t sum = 0;
     uint64_t seen = 0; // the flags of all packets
     for (; taken < run; ++taken) {
@@ -65,6 +65,7 @@ inline uint32_t take_single(MlxRxRing& ring, const Cqe* cqes, uint8_t expected, 
     if constexpr (O.offloads)
         if (seen & kUnproven) [[unlikely]]
             settle_checksums(packets + before, taken - before);
+    if constexpr (!O.scattered) ring.claim_wqes(before, taken);
     bytes += sum;
     return taken;
 }

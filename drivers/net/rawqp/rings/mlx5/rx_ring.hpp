@@ -12,6 +12,7 @@
 // stays at a block's title until all of the block's packets are taken.
 #pragma once
 
+#include "common/lines.hpp"
 #include "common/result.hpp"
 #include "drivers/net/rawqp/rings/mlx5/cq.hpp"
 #include "drivers/net/rawqp/rings/mlx5/device_clock.hpp"
@@ -54,6 +55,8 @@ struct alignas(RTE_CACHE_LINE_SIZE) RxRefillLine {
     RxExtras extras;         ///< bursts read it even when there are none
 };
 static_assert(sizeof(RxRefillLine) == RTE_CACHE_LINE_SIZE);
+
+inline constexpr uint32_t kWqesPerLine = RTE_CACHE_LINE_SIZE / sizeof(mlx5::WqeDataSeg);
 
 struct MlxRxRing : RxRing, RxPollLine, RxRefillLine {
     RxBlock block;
@@ -103,6 +106,15 @@ struct MlxRxRing : RxRing, RxPollLine, RxRefillLine {
     [[nodiscard]] uint16_t missing() const { return static_cast<uint16_t>(mask + 1 - posted()); }
     [[nodiscard]] uint32_t descriptors() const { return (mask + 1u) << log_segments; }
     [[nodiscard]] uint32_t slots_to_end() const { return mask + 1u - (cq.rq_consumer & mask); }
+
+    /// Prefetches for writing the WQEs of packets `first` to `end` - 1 after the consumer index,
+    /// which have arrived: the device has read these WQEs, and the refill is about to write them.
+    /// Not of later packets, whose WQEs the device may not have read yet. A last line that also
+    /// holds their WQEs may be left to them.
+    void claim_wqes(uint32_t first, uint32_t end) const {
+        for (uint32_t i = first; i < end; i += kWqesPerLine)
+            claim_line(&wqes[(cq.rq_consumer + i) & mask]);
+    }
 
     /// Tells the device about the WQEs up to `producer`, after giving back CQ entries: the CQ has
     /// one for each WQE that may be posted, and more where blocks hold some up.

@@ -304,6 +304,7 @@ template <RxOptions O>
         const DescribedStep<O> step(constants, entries);
         if (plain_ones(step, expected) < kStep) [[unlikely]]
             break;
+        ring.claim_wqes(taken, taken + kStep);
         fetch_later_step(ring.cq, ring.cq.consumer + taken, mbufs + taken);
         copy_pointers(packets + taken, mbufs + taken);
         step.store(mbufs + taken);
