@@ -2,6 +2,7 @@
 // The send burst on mapped mlx5 rings: one template.
 #pragma once
 
+#include "common/lines.hpp"
 #include "drivers/net/rawqp/rings/burst_name.hpp"
 #include "drivers/net/rawqp/rings/mlx5/device.hpp"
 #include "drivers/net/rawqp/rings/mlx5/tx_mpw.hpp"
@@ -39,6 +40,15 @@ inline bool stands_alone(const MlxTxRing& ring, const TxBatch& batch, uint16_t s
     return reinterpret_cast<uint8_t*>(batch.last) == ring.wqebb(start) && !wraps;
 }
 
+/// Prefetches for writing the `count` WQEBBs after the last one that was posted, as the next burst
+/// will probably take as many. The device read them a revolution of the ring ago, so stores to them
+/// would have to wait. Eight are enough for a burst of 30; with more, the prefetches of what
+/// follows, often a receive burst, would have to wait themselves.
+inline void claim_next(const MlxTxRing& ring, uint32_t count) {
+    for (uint32_t i = 0; i < RTE_MIN(count, 8u); ++i)
+        claim_line(ring.wqebb(static_cast<uint16_t>(ring.producer + i)));
+}
+
 /// After the last WQE of a burst, whose first is at WQEBB `start` and whose mbufs begin at `first`:
 /// requests its completion if that is due, and rings the doorbell.
 ///
@@ -62,6 +72,7 @@ inline bool stands_alone(const MlxTxRing& ring, const TxBatch& batch, uint16_t s
         ring.uar.write(batch.last, posted);
     else
         ring.uar.ring(batch.last);
+    claim_next(ring, posted / mlx5::kWqebb);
 }
 
 /// Sends the packet in a WQE of its own, or drops and counts it. False: there is no room for it.
