@@ -50,6 +50,12 @@ inline void copy_by_64(uint8_t* to, const uint8_t* from, uint32_t bytes) {
     } while (at < bytes);
 }
 
+/// Prefetches the packet in a later stride, which will probably be copied as well. The ones to be
+/// attached among these are not spared: with gaps, the CPU's own prefetcher finds no pattern.
+inline void fetch_later_packet(const uint8_t* data, uint32_t stride_bytes) {
+    __builtin_prefetch(data + StridingRing::kStridesAhead * stride_bytes);
+}
+
 /// Copies or attaches the packets after `used` strides of the present WQE, until one does not have
 /// exactly one stride. `Entry`: a CQE or a mini CQE. Returns how many.
 template <RxOptions O, class Entry>
@@ -62,6 +68,7 @@ inline uint32_t place(StridingRing& ring, uint32_t used, const OneStride& shared
     const uint32_t stride_bytes = 1u << ring.log_stride_bytes;
     uint8_t* data = ring.stride_of(buffer, used);
     const uint32_t least_attached = ring.spare != nullptr ? one.least_attached : OneStride::kNone;
+    const bool fetch = ring.copied;
     uint32_t references = 0;
     uint64_t sum = 0;
     const Entry* entry = entries;
@@ -70,6 +77,7 @@ inline uint32_t place(StridingRing& ring, uint32_t used, const OneStride& shared
         if (!one.fits(byte_count)) break;
         const uint32_t length = one.length(byte_count);
         rte_mbuf& mbuf = **mbufs;
+        if (fetch) fetch_later_packet(data, stride_bytes);
         if constexpr (kStamped) stamp<O>(ring, *entry, mbuf);
         if (length - least_attached <= one.attached_span) {
             attacher.attach(data, used, stride_bytes, mbuf);
@@ -83,7 +91,9 @@ inline uint32_t place(StridingRing& ring, uint32_t used, const OneStride& shared
     }
     bytes += sum;
     if (references > 0) buffer.add_references(references);
-    return static_cast<uint32_t>(entry - entries);
+    const auto placed = static_cast<uint32_t>(entry - entries);
+    ring.copied = references < placed;
+    return placed;
 }
 
 /// Of the stash's last `Of` mbufs, which have been described, the `count` from `first` on are
