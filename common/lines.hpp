@@ -19,10 +19,10 @@ inline void claim_line(const void* line) {
 
 /// Prefetches the lines of `bytes` bytes, from a line's first byte on, for reading or writing.
 inline void fetch_lines(const std::byte* first, size_t bytes) {
-    for (size_t at = 0; at < bytes; at += kLineBytes)
-        __builtin_prefetch(first + at);
+    for (const std::byte* const end = first + bytes; first < end; first += kLineBytes)
+        __builtin_prefetch(first);
 }
 inline void claim_lines(const std::byte* first, size_t bytes) {
-    for (size_t at = 0; at < bytes; at += kLineBytes)
-        claim_line(first + at);
+    for (const std::byte* const end = first + bytes; first < end; first += kLineBytes)
+        claim_line(first);
 }

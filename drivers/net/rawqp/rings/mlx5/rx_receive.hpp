@@ -39,7 +39,8 @@ template <RxOptions O>
 inline uint32_t take_single(MlxRxRing& ring, const Cqe* cqes, uint8_t expected, rte_mbuf** packets,
                             uint32_t taken, uint32_t run, uint64_t& bytes) {
     rte_mbuf** const slots = next_slots<O>(ring);
-    const uint32_t before = taken;
+    const mlx5::WqeDataSeg* const wqes = ring.next_wqes();
+    [[maybe_unused]] const uint32_t before = taken;
     uint64_t sum = 0;
     uint64_t seen = 0; // the flags of all packets
     for (; taken < run; ++taken) {
@@ -49,6 +50,7 @@ inline uint32_t take_single(MlxRxRing& ring, const Cqe* cqes, uint8_t expected, 
         rte_mbuf** const mbufs = nth_slot<O>(ring, slots, taken);
         packets[taken] = mbufs[0];
         claim_line(*nth_slot<O>(ring, mbufs, MlxRxRing::kSlotsAhead));
+        if constexpr (!O.scattered) claim_wqes(&wqes[taken], 1);
         const uint32_t length = packet_bytes<O>(ring, cqe.byte_count);
         if constexpr (O.offloads)
             seen |= describe<O>(ring, cqe, *mbufs[0], length);
@@ -65,7 +67,6 @@ inline uint32_t take_single(MlxRxRing& ring, const Cqe* cqes, uint8_t expected, 
     if constexpr (O.offloads)
         if (seen & kUnproven) [[unlikely]]
             settle_checksums(packets + before, taken - before);
-    if constexpr (!O.scattered) ring.claim_wqes(before, taken);
     bytes += sum;
     return taken;
 }

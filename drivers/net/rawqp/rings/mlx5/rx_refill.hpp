@@ -7,6 +7,7 @@
 namespace rawqp::mlx5rings {
 namespace {
 
+inline constexpr uint32_t kWqesPerLine = RTE_CACHE_LINE_SIZE / sizeof(mlx5::WqeDataSeg);
 /// Lines of WQEs that are posted together: few enough for registers to hold their addresses.
 inline constexpr uint32_t kLines = 32 / kWqesPerLine;
 

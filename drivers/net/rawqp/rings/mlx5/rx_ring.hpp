@@ -56,7 +56,12 @@ struct alignas(RTE_CACHE_LINE_SIZE) RxRefillLine {
 };
 static_assert(sizeof(RxRefillLine) == RTE_CACHE_LINE_SIZE);
 
-inline constexpr uint32_t kWqesPerLine = RTE_CACHE_LINE_SIZE / sizeof(mlx5::WqeDataSeg);
+/// Prefetches for writing the WQEs of `count` packets that have arrived: the device has read them,
+/// and the refill is about to write them. Not those of later packets, which the device may have yet
+/// to read; a last line that also holds such WQEs may be left to them.
+inline void claim_wqes(const mlx5::WqeDataSeg* wqes, uint32_t count) {
+    claim_lines(reinterpret_cast<const std::byte*>(wqes), count * sizeof *wqes);
+}
 
 struct MlxRxRing : RxRing, RxPollLine, RxRefillLine {
     RxBlock block;
@@ -107,14 +112,9 @@ struct MlxRxRing : RxRing, RxPollLine, RxRefillLine {
     [[nodiscard]] uint32_t descriptors() const { return (mask + 1u) << log_segments; }
     [[nodiscard]] uint32_t slots_to_end() const { return mask + 1u - (cq.rq_consumer & mask); }
 
-    /// Prefetches for writing the WQEs of packets `first` to `end` - 1 after the consumer index,
-    /// which have arrived: the device has read these WQEs, and the refill is about to write them.
-    /// Not of later packets, whose WQEs the device may not have read yet. A last line that also
-    /// holds their WQEs may be left to them.
-    void claim_wqes(uint32_t first, uint32_t end) const {
-        for (uint32_t i = first; i < end; i += kWqesPerLine)
-            claim_line(&wqes[(cq.rq_consumer + i) & mask]);
-    }
+    /// The WQE of the packet at the consumer index, before those of later packets to the ring's
+    /// end.
+    [[nodiscard]] const mlx5::WqeDataSeg* next_wqes() const { return &wqes[cq.rq_consumer & mask]; }
 
     /// Tells the device about the WQEs up to `producer`, after giving back CQ entries: the CQ has
     /// one for each WQE that may be posted, and more where blocks hold some up.

@@ -293,6 +293,7 @@ template <RxOptions O>
 [[gnu::noinline]] uint32_t take_whole_steps(MlxRxRing& ring, const Cqe* cqes, uint8_t expected,
                                             rte_mbuf** packets, uint32_t run, uint64_t& bytes) {
     rte_mbuf** const mbufs = &ring.mbufs[ring.cq.rq_consumer & ring.mask];
+    const mlx5::WqeDataSeg* const wqes = ring.next_wqes();
     const Constants constants(ring, kFieldsOrder);
     Sums lengths{};
     Vector flags{};
@@ -304,7 +305,7 @@ template <RxOptions O>
         const DescribedStep<O> step(constants, entries);
         if (plain_ones(step, expected) < kStep) [[unlikely]]
             break;
-        ring.claim_wqes(taken, taken + kStep);
+        claim_wqes(wqes + taken, kStep);
         fetch_later_step(ring.cq, ring.cq.consumer + taken, mbufs + taken);
         copy_pointers(packets + taken, mbufs + taken);
         step.store(mbufs + taken);

@@ -53,8 +53,6 @@ struct StridingRing : RxRing {
     uint32_t stashed = 0;
     bool nombuf_counted = false; ///< the packet that waits for an mbuf was counted
     bool copied = false;         ///< some of the last step's packets were
-    /// Where packets are copied, they are prefetched this many strides ahead.
-    static constexpr uint32_t kStridesAhead = 8;
 
     PtpStamps ptp;
 

@@ -50,10 +50,13 @@ inline void copy_by_64(uint8_t* to, const uint8_t* from, uint32_t bytes) {
     } while (at < bytes);
 }
 
-/// Prefetches the packet in a later stride, which will probably be copied as well. The ones to be
-/// attached among these are not spared: with gaps, the CPU's own prefetcher finds no pattern.
-inline void fetch_later_packet(const uint8_t* data, uint32_t stride_bytes) {
-    __builtin_prefetch(data + StridingRing::kStridesAhead * stride_bytes);
+/// Prefetches the packets of the step after the one at `data`, which will probably be copied as
+/// well. Those to be attached are not left out: in an irregular order, the CPU's own prefetcher
+/// finds no pattern.
+inline void fetch_next_step(const uint8_t* data, uint32_t stride_bytes) {
+    data += kStep * stride_bytes;
+    for (uint32_t i = 0; i < kStep; ++i, data += stride_bytes)
+        __builtin_prefetch(data); // beyond the buffer's end it is of no use, but does no harm
 }
 
 /// Copies or attaches the packets after `used` strides of the present WQE, until one does not have
@@ -68,7 +71,7 @@ inline uint32_t place(StridingRing& ring, uint32_t used, const OneStride& shared
     const uint32_t stride_bytes = 1u << ring.log_stride_bytes;
     uint8_t* data = ring.stride_of(buffer, used);
     const uint32_t least_attached = ring.spare != nullptr ? one.least_attached : OneStride::kNone;
-    const bool fetch = ring.copied;
+    if (ring.copied) fetch_next_step(data, stride_bytes);
     uint32_t references = 0;
     uint64_t sum = 0;
     const Entry* entry = entries;
@@ -77,7 +80,6 @@ inline uint32_t place(StridingRing& ring, uint32_t used, const OneStride& shared
         if (!one.fits(byte_count)) break;
         const uint32_t length = one.length(byte_count);
         rte_mbuf& mbuf = **mbufs;
-        if (fetch) fetch_later_packet(data, stride_bytes);
         if constexpr (kStamped) stamp<O>(ring, *entry, mbuf);
         if (length - least_attached <= one.attached_span) {
             attacher.attach(data, used, stride_bytes, mbuf);

@@ -40,13 +40,13 @@ inline bool stands_alone(const MlxTxRing& ring, const TxBatch& batch, uint16_t s
     return reinterpret_cast<uint8_t*>(batch.last) == ring.wqebb(start) && !wraps;
 }
 
-/// Prefetches for writing the `count` WQEBBs after the last one that was posted, as the next burst
-/// will probably take as many. The device read them a revolution of the ring ago, so stores to them
-/// would have to wait. Eight are enough for a burst of 30; with more, the prefetches of what
-/// follows, often a receive burst, would have to wait themselves.
-inline void claim_next(const MlxTxRing& ring, uint32_t count) {
-    for (uint32_t i = 0; i < RTE_MIN(count, 8u); ++i)
-        claim_line(ring.wqebb(static_cast<uint16_t>(ring.producer + i)));
+/// Prefetches for writing the WQEBBs after the last one that was posted, as many as the `posted`
+/// bytes of this burst took: the next one will probably take as many. The device read them a
+/// revolution of the ring ago, so stores to them would have to wait. Not more than suffice for 30
+/// packets, or else the prefetches of what follows, often a receive burst, would have to wait.
+inline void claim_next(const MlxTxRing& ring, uint32_t posted) {
+    claim_lines(reinterpret_cast<const std::byte*>(ring.wqebb(ring.producer)),
+                RTE_MIN(posted, 8u * mlx5::kWqebb)); // beyond the ring's end to no use
 }
 
 /// After the last WQE of a burst, whose first is at WQEBB `start` and whose mbufs begin at `first`:
@@ -72,7 +72,7 @@ inline void claim_next(const MlxTxRing& ring, uint32_t count) {
         ring.uar.write(batch.last, posted);
     else
         ring.uar.ring(batch.last);
-    claim_next(ring, posted / mlx5::kWqebb);
+    claim_next(ring, posted);
 }
 
 /// Sends the packet in a WQE of its own, or drops and counts it. False: there is no room for it.
