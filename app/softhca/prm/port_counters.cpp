@@ -15,7 +15,7 @@ struct PortCounts {
     void put_802_3();
     void put_2863();
     void put_2819();
-    void put_priority(uint64_t priority);
+    FwStatus put_priority(uint64_t priority);
     void put_physical_layer();
 
   private:
@@ -86,14 +86,16 @@ void PortCounts::put_2819() {
     }
 }
 
-void PortCounts::put_priority(uint64_t priority) {
-    static_assert(core::kPriorities == 1u << PRM(ppcnt_reg, prio_tc).width);
+FwStatus PortCounts::put_priority(uint64_t priority) {
+    // The register's field is wider in newer headers of the kernel.
+    if (priority >= core::kPriorities) return FwStatus::bad_parameter;
     const core::FlowCounts &rx = frames.rx_priorities[priority],
                            &tx = frames.tx_priorities[priority];
     put(PRM(eth_per_prio_grp_data_layout, rx_octets_high), rx.bytes);
     put(PRM(eth_per_prio_grp_data_layout, rx_frames_high), rx.packets);
     put(PRM(eth_per_prio_grp_data_layout, tx_octets_high), tx.bytes);
     put(PRM(eth_per_prio_grp_data_layout, tx_frames_high), tx.packets);
+    return FwStatus::ok;
 }
 
 /// Symbols and lanes have no errors here.
@@ -122,7 +124,7 @@ FwStatus port_counters(Firmware& firmware, bool, Fields reg) {
     case CounterGroup::ieee_802_3: port.put_802_3(); break;
     case CounterGroup::rfc_2863: port.put_2863(); break;
     case CounterGroup::rfc_2819: port.put_2819(); break;
-    case CounterGroup::priority: port.put_priority(reg.get(PRM(ppcnt_reg, prio_tc))); break;
+    case CounterGroup::priority: return port.put_priority(reg.get(PRM(ppcnt_reg, prio_tc)));
     case CounterGroup::physical_layer: port.put_physical_layer(); break;
     default: break;
     }

@@ -9,6 +9,7 @@
 #include <functional>
 #include <iterator>
 #include <map>
+#include <string>
 
 namespace rawqp {
 
@@ -57,8 +58,10 @@ std::vector<FilterRule> filter_rules(const FilterState& state) {
     return list;
 }
 
-/// The identity of a rule: the class comes first so that a map keeps rules of a class together.
-using RuleKey = std::pair<TrafficClass, std::vector<uint8_t>>;
+/// The identity of a rule: the class comes first so that a map keeps rules of a class together. The
+/// pattern's bytes are a string, because gcc 14 warns of an impossible overread in the order of
+/// vectors.
+using RuleKey = std::pair<TrafficClass, std::string>;
 
 struct WantedRule {
     Pattern pattern;
@@ -73,8 +76,8 @@ WantedRules wanted_rules(const FilterState& state, RssQps& qps) {
     WantedRules wanted;
     for (const FilterRule& filter : filter_rules(state))
         for (ClassRule& rule : split_by_class(filter.pattern, state.rss_types)) {
-            RuleKey key{rule.traffic, std::vector<uint8_t>(rule.pattern.bytes())};
-            rule.pattern.write(key.second.data());
+            RuleKey key{rule.traffic, std::string(rule.pattern.bytes(), '\0')};
+            rule.pattern.write(reinterpret_cast<uint8_t*>(key.second.data()));
             wanted.try_emplace(
                 std::move(key),
                 WantedRule{rule.pattern, filter.fallback,
