@@ -90,7 +90,7 @@ inline void decompress_single(MlxRxRing& ring, const mlx5::MiniCqe* minis, rte_m
     for (uint32_t i = 0; i < count; ++i) {
         rte_mbuf** const first = nth_slot<O>(ring, mbufs, i);
         packets[i] = *first;
-        claim_line(*nth_slot<O>(ring, first, MlxRxRing::kSlotsAhead));
+        claim_line(*nth_slot<O>(ring, first, MlxRxRing::kSlotsAheadInBlocks));
         const uint32_t length = packet_bytes<O>(ring, minis[i].byte_count);
         describe_from_block<O>(ring, minis[i].result, **first, length);
         if constexpr (O.scattered) { // as in take_single

@@ -270,20 +270,14 @@ template <class Ring>
         if (cqes[i].packet_info & mlx5::kTunnelled) describe_tunnel(ring, cqes[i], *mbufs[i]);
 }
 
-/// Prefetches for writing the `count` mbufs that are kSlotsAhead after `mbufs`: where another core
-/// has a copy, as one that reads ahead behind long packets may, a store would have to request the
-/// line again.
-inline void fetch_ahead(rte_mbuf* const* mbufs, uint32_t count) {
-    for (uint32_t i = 0; i < count; ++i)
-        claim_line(mbufs[MlxRxRing::kSlotsAhead + i]); // may be null
-}
-
 /// Prefetches what a later step needs: mbufs, and the entries ahead of those from `index` on.
 /// Alternately, and after the entries of this step were loaded: a CPU has room for only so many
 /// outstanding lines (two dozen or fewer), and a request beyond these stalls everything behind it.
+/// Mbufs are prefetched for writing: where another core has a copy, as one that reads ahead behind
+/// long packets may, a store would have to request the line again.
 inline void fetch_later_step(const Cq& cq, uint32_t index, rte_mbuf* const* mbufs) {
     for (uint32_t i = 0; i < kStep; ++i) {
-        fetch_ahead(mbufs + i, 1);
+        claim_line(mbufs[MlxRxRing::kSlotsAhead + i]); // may be null
         cq.fetch_ahead(index + i);
     }
 }
@@ -385,7 +379,8 @@ bool decompress_array(MlxRxRing& ring, const mlx5::MiniCqe* minis, rte_mbuf** mb
                       rte_mbuf** packets, uint64_t& bytes) {
     const MiniStep<O> step(ring, kMiniOrders);
     Sums lengths{};
-    fetch_ahead(mbufs, mlx5::kMiniCqes);
+    for (uint32_t i = 0; i < mlx5::kMiniCqes; ++i)
+        claim_line(mbufs[MlxRxRing::kSlotsAheadInBlocks + i]); // may be null
     for (uint32_t i = 0; i < mlx5::kMiniCqes; i += kLanes) {
         lengths += step.describe(&minis[i], &mbufs[i]);
         std::copy_n(&mbufs[i], kLanes, &packets[i]);
