@@ -7,6 +7,8 @@ set -euo pipefail
 # The distribution's tools first: a private python3 would lack the packaged modules.
 export PATH="/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin:$PATH"
 export PYTHONDONTWRITEBYTECODE=1
+# One order of sort and comm for whoever runs them: scripts/setup compares lists of earlier runs.
+export LC_ALL=C.UTF-8
 
 # The checkout, as an absolute path without symbolic links.
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)

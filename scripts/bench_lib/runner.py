@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import cycle
 from pathlib import Path
@@ -159,8 +159,9 @@ def take_turns(commands: Sequence[Sequence[str]], env: dict[str, str]) -> None:
 
         def let_go_on(program: subprocess.Popen[str]) -> None:
             assert program.stdin
-            program.stdin.write("\n")
-            program.stdin.flush()
+            with suppress(BrokenPipeError):  # it has ended; its status says why
+                program.stdin.write("\n")
+                program.stdin.flush()
 
         for command in commands:
             program = running.enter_context(subprocess.Popen(

@@ -88,6 +88,10 @@ def parse_arguments() -> argparse.Namespace:
         parser.error("--seconds: at least 2 (one for TCP, one for UDP)")
     if arguments.udp_rate < 1:  # which iperf3 would take as unlimited
         parser.error("--udp-rate: at least 1 Mbit/s")
+    for option, path in ("--json", arguments.json), ("--logs", arguments.logs):
+        if path and path.resolve().is_relative_to(namespaces.PRIVATE_DIR):
+            parser.error(f"{option}: {namespaces.PRIVATE_DIR} is the demo's own while it runs,"
+                         " and ends with it: name another folder")
     if len(arguments.device) not in (0, 2):
         parser.error("--device: give it twice, testpmd forwards between two ports")
     if len({bool(device.peer) for device in arguments.device}) > 1:

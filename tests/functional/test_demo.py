@@ -46,6 +46,15 @@ def test_every_packet_is_accounted_for(build: Build, tmp_path: Path, ring_format
     assert verdict["rx_burst_mode"].startswith(ring_format)
 
 
+@pytest.mark.parametrize("option", ["--json", "--logs"])
+def test_nothing_is_written_where_it_would_be_lost(build: Build, option: str) -> None:
+    """/dev/shm is the demo's own while it runs."""
+    result = subprocess.run(demo_command(build, option, "/dev/shm/rawqp-demo"),
+                            capture_output=True, text=True, timeout=20)
+    assert result.returncode == 2
+    assert f"{option}: /dev/shm is the demo's own" in result.stderr
+
+
 def test_it_runs_without_what_only_tests_need(build: Build) -> None:
     """scripts/setup --for demo installs no Scapy."""
     hidden = "import runpy, sys; sys.modules['scapy'] = None;" \

@@ -18,7 +18,7 @@ from bench_lib.charts import chart
 from bench_lib.effort import Effort, Setting
 from bench_lib.ratios import Figure, TooFewFigures, growth, ratio
 from bench_lib.results import Results
-from bench_lib.runner import OTHER, RAWQP, BenchError, Machine, Runner
+from bench_lib.runner import OTHER, RAWQP, BenchError, Machine, Runner, take_turns
 from bench_lib.scene import Point, Scene, in_each_setting
 from bench_lib.tables import DOCUMENTS, TABLES, fill, fill_documents
 from rig.stack import DRIVER, OWN_NETWORK, ROOT, Build, PortSpec, device_name
@@ -491,6 +491,12 @@ def test_two_builds_of_the_driver_in_one_program(
     assert {(each.subject, each.measure) for each in scene.figures} == {
         (driver, measure) for driver in (RAWQP, OTHER) for measure in ("rx", "tx")}
     assert not list(tmp_path.glob("reports*"))
+
+
+def test_a_program_that_ends_before_its_turn() -> None:
+    ends = ["sh", "-c", "exec <&-; echo 'your turn'; exit 3"]
+    with pytest.raises(BenchError, match="status 3: sh"):
+        take_turns([ends, ends], dict(os.environ))
 
 
 @pytest.mark.unsanitized  # it starts its programs in its own way
