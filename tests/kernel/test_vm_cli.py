@@ -129,7 +129,7 @@ def test_nothing_is_left_when_it_is_ended_while_booting(build: Build, new_folder
 
 def test_a_command_with_all_that_belongs_to_it(build: Build, work: Path) -> None:
     """Folder, input, output, errors, exit status, a NIC, a writable folder; nothing is left behind."""
-    share = work / "share"
+    share = work / "sha,re"
     share.mkdir()
     script = ("pwd; cat; echo wrong >&2; modprobe mlx5_ib && ibv_devinfo | grep -c hca_id;"
               f" id -u > {share}/out; exit 42")

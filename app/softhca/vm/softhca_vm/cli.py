@@ -89,8 +89,8 @@ def size(text: str) -> str:
 
 def folder(text: str) -> Path:
     path = Path(text).absolute()
-    if not path.is_dir() or "," in text:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a folder, or has a comma in its name")
+    if not path.is_dir():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a folder")
     return path
 
 

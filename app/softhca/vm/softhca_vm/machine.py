@@ -143,7 +143,8 @@ class Machine:
         if not self.vfio_user:
             command += ["-chardev", f"socket,id=qtest,fd={qtest}", "-qtest", "chardev:qtest",
                         "-qtest-log", "none"]
-        for number, path in enumerate(settings.shares):
+        for number, share in enumerate(settings.shares):
+            path = str(share).replace(",", ",,")  # QEMU splits options at single commas
             command += ["-virtfs", f"local,path={path},mount_tag=share{number},"
                         "security_model=none,multidevs=remap"]
         descriptors = [agent, qmp, qtest]
