@@ -124,6 +124,22 @@ def test_rules_take_their_packets(stack: Stack) -> None:
     stack.testpmd.silent("set verbose 0")
 
 
+def test_esp_over_ipv6_spreads_by_its_spi(stack: Stack) -> None:
+    """The hash has no addresses, so that the TIR's type of L3 says nothing."""
+    frames = [ether() / ipv6() / ESP(spi=spi, seq=1, data=bytes(40)) for spi in range(1, 33)]
+    stack.testpmd.silent("set verbose 1")
+    stack.testpmd.create_flow(
+        0, "ingress pattern eth / ipv6 / esp / end actions rss types esp end queues 0 1 2 3 end / end")
+    stack.testpmd.start("rxonly")
+    position = stack.testpmd.mark_output()
+    stack.wires[0].send_all(frames)
+    packets = stack.testpmd.received(position, len(frames))
+    stack.testpmd.stop()
+    stack.testpmd.flush_flows(0)
+    stack.testpmd.silent("set verbose 0")
+    assert {packet.queue for packet in packets} == {0, 1, 2, 3}
+
+
 def test_meters_are_refused(stack: Stack) -> None:
     """Its meters are actions of software steering, which entries of format 0 cannot express."""
     stack.testpmd.expect("show port meter cap 0", "Meter is not supported")

@@ -95,7 +95,9 @@ core::HashFields read_hash_fields(const Fields& select) {
     fields.src_port = selected & kSrcPort;
     fields.dst_port = selected & kDstPort;
     fields.spi = selected & kSpi;
-    fields.ip_version = select.get(PRM(rx_hash_field_select, l3_prot_type)) ? 6 : 4;
+    // Without addresses the type says nothing: ports and SPI of either version are hashed.
+    if (fields.src_ip || fields.dst_ip)
+        fields.ip_version = select.get(PRM(rx_hash_field_select, l3_prot_type)) ? 6 : 4;
     if (fields.src_port || fields.dst_port)
         fields.l4 = select.get(PRM(rx_hash_field_select, l4_prot_type)) ? kUdp : kTcp;
     return fields;

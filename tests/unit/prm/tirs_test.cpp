@@ -99,6 +99,22 @@ TEST_P(TirsTest, TheSpiIsHashed) {
               nlohmann::json({"src_ip", "dst_ip", "spi"}));
 }
 
+/// The type of L3 is that of the addresses: it says nothing where none is hashed.
+TEST_P(TirsTest, WithoutAddressesPacketsOfEitherVersionAreHashed) {
+    constexpr uint64_t kAddresses = 3, kPorts = 0xc, kSpi = 0x10, kToeplitz = 2;
+    const Field selector = inside(kContext, PRM(tirc, rx_hash_field_selector_outer));
+    for (const uint64_t ipv6 : {0u, 1u})
+        for (const auto& [selected, version] :
+             {std::pair{kPorts, 0u}, {kSpi, 0u}, {kAddresses | kPorts, ipv6 ? 6u : 4u}}) {
+            made(create(0, 0, 0)
+                     .set(inside(kContext, PRM(tirc, rx_hash_fn)), kToeplitz)
+                     .set(inside(selector, PRM(rx_hash_field_select, l3_prot_type)), ipv6)
+                     .set(inside(selector, PRM(rx_hash_field_select, selected_fields)), selected));
+            EXPECT_EQ(transport->device().dump().at("tirs").back().at("hashes_ip_version"), version)
+                << selected << ' ' << ipv6;
+        }
+}
+
 /// The bit of net_mlx5 (mlx5_devx_cmd_modify_tir), which the kernel's header lacks.
 TEST_P(TirsTest, AnotherIndirectionTableTakesOverWhenAskedFor) {
     constexpr Field kOtherTable = inside(PRM(modify_tir_in, bitmask), Field{62, 1});
