@@ -18,17 +18,19 @@ constexpr uint64_t kIpv6 = MLX5_RX_HASH_SRC_IPV6 | MLX5_RX_HASH_DST_IPV6;
 constexpr uint64_t kInner = MLX5_RX_HASH_INNER;
 constexpr uint64_t kTcp = MLX5_RX_HASH_SRC_PORT_TCP | MLX5_RX_HASH_DST_PORT_TCP;
 constexpr uint64_t kUdp = MLX5_RX_HASH_SRC_PORT_UDP | MLX5_RX_HASH_DST_PORT_UDP;
+constexpr uint64_t kSpi = MLX5_RX_HASH_IPSEC_SPI;
 
 /// A TIR hashes packets of one L3 and one L4 type; contradictions are EINVAL as from mlx5_ib.
 Errno read_fields(uint64_t asked, size_t table_entries, core::HashFields& out) {
-    if (asked & ~(kIpv4 | kIpv6 | kTcp | kUdp)) return EOPNOTSUPP; // IPsec
-    if (asked == 0) return table_entries == 1 ? 0 : EINVAL;        // a steering entry, no spreading
+    if (asked & ~(kIpv4 | kIpv6 | kTcp | kUdp | kSpi)) return EOPNOTSUPP;
+    if (asked == 0) return table_entries == 1 ? 0 : EINVAL; // a steering entry, no spreading
     if (asked & kIpv4 && asked & kIpv6) return EINVAL;
-    if (asked & kTcp && asked & kUdp) return EINVAL;
+    if (!!(asked & kTcp) + !!(asked & kUdp) + !!(asked & kSpi) > 1) return EINVAL;
     out.src_ip = asked & (MLX5_RX_HASH_SRC_IPV4 | MLX5_RX_HASH_SRC_IPV6);
     out.dst_ip = asked & (MLX5_RX_HASH_DST_IPV4 | MLX5_RX_HASH_DST_IPV6);
     out.src_port = asked & (MLX5_RX_HASH_SRC_PORT_TCP | MLX5_RX_HASH_SRC_PORT_UDP);
     out.dst_port = asked & (MLX5_RX_HASH_DST_PORT_TCP | MLX5_RX_HASH_DST_PORT_UDP);
+    out.spi = asked & kSpi;
     out.ip_version = asked & kIpv4 ? 4 : asked & kIpv6 ? 6 : 0;
     out.l4 = asked & kTcp ? IPPROTO_TCP : asked & kUdp ? IPPROTO_UDP : 0;
     return 0;
@@ -39,7 +41,8 @@ Errno check(const ib_uverbs_ex_create_qp& request, const mlx5_ib_create_qp_rss& 
                                            MLX5_QP_FLAG_TIR_ALLOW_SELF_LB_MC |
                                            MLX5_QP_FLAG_TUNNEL_OFFLOADS;
     if (request.qp_type != IB_UVERBS_QPT_RAW_PACKET) return EOPNOTSUPP;
-    if (request.create_flags || request.is_srq || request.max_send_wr || request.max_recv_wr)
+    if (request.create_flags || request.is_srq || request.max_send_wr || request.max_recv_wr ||
+        request.max_recv_sge)
         return EINVAL;
     if (driver.comp_mask || driver.flags & ~kKnownDriverFlags) return EOPNOTSUPP;
     if (driver.rx_hash_function != MLX5_RX_HASH_FUNC_TOEPLITZ) return EOPNOTSUPP;

@@ -59,7 +59,8 @@ class RssTest : public VerbsTest {
         ASSERT_TRUE(table) << std::strerror(errno);
     }
     [[nodiscard]] QpHandle make_rss(uint64_t fields, uint8_t key_bytes = 40,
-                                    uint8_t function = IBV_RX_HASH_FUNC_TOEPLITZ) {
+                                    uint8_t function = IBV_RX_HASH_FUNC_TOEPLITZ,
+                                    const ibv_qp_cap& cap = {}) {
         std::array<uint8_t, 64> key{};
         for (size_t i = 0; i < key.size(); i++)
             key[i] = static_cast<uint8_t>(i * 37 + 11);
@@ -70,6 +71,7 @@ class RssTest : public VerbsTest {
         attributes.pd = pd.get();
         attributes.rwq_ind_tbl = table.get();
         attributes.rx_hash_conf = {function, key_bytes, key.data(), fields};
+        attributes.cap = cap;
         errno = 0;
         return QpHandle(ibv_create_qp_ex(context.get(), &attributes));
     }
@@ -146,6 +148,9 @@ TEST_F(RssTest, ContradictoryHashesAreRefused) {
         {IBV_RX_HASH_SRC_IPV4 | IBV_RX_HASH_SRC_IPV6, EINVAL, "two L3 types"},
         {IBV_RX_HASH_SRC_IPV4 | IBV_RX_HASH_SRC_PORT_TCP | IBV_RX_HASH_SRC_PORT_UDP, EINVAL,
          "two L4 types"},
+        {IBV_RX_HASH_SRC_IPV4 | IBV_RX_HASH_SRC_PORT_TCP | IBV_RX_HASH_IPSEC_SPI, EINVAL,
+         "the SPI of IPsec beside ports of TCP"},
+        {IBV_RX_HASH_IPSEC_SPI | IBV_RX_HASH_DST_PORT_UDP, EINVAL, "beside ports of UDP"},
         {0, EINVAL, "nothing to hash, two queues"},
         {IBV_RX_HASH_SRC_IPV4 | IBV_RX_HASH_INNER, EOPNOTSUPP, "inner headers"},
     };
@@ -157,6 +162,18 @@ TEST_F(RssTest, ContradictoryHashesAreRefused) {
     EXPECT_EQ(errno, EINVAL) << "length of the key";
     EXPECT_FALSE(make_rss(kUdp4, 40, 2));
     EXPECT_EQ(errno, EOPNOTSUPP) << "another hash function";
+}
+
+/// It has no queues of its own, whose sizes these would be.
+TEST_F(RssTest, QueueSizesAreRefused) {
+    make_table(2);
+    for (const ibv_qp_cap& cap : {ibv_qp_cap{.max_send_wr = 1}, ibv_qp_cap{.max_recv_wr = 1},
+                                  ibv_qp_cap{.max_recv_sge = 1}}) {
+        EXPECT_FALSE(make_rss(kUdp4, 40, IBV_RX_HASH_FUNC_TOEPLITZ, cap));
+        EXPECT_EQ(errno, EINVAL) << cap.max_send_wr << ' ' << cap.max_recv_wr << ' '
+                                 << cap.max_recv_sge;
+    }
+    EXPECT_TRUE(make_rss(kUdp4));
 }
 
 TEST_F(RssTest, OneQueueNeedsNoHash) {
@@ -192,6 +209,32 @@ TEST_F(RssTest, FlowsSpreadAndStayWhereTheyAre) {
         }
     }
     EXPECT_EQ(used.size(), kQueues) << "32 flows leave no queue of four empty";
+}
+
+TEST_F(RssTest, EspSpreadsByItsSpi) {
+    constexpr uint8_t kEsp = 50;
+    make_table(kQueues);
+    const QpHandle rss =
+        make_rss(IBV_RX_HASH_SRC_IPV4 | IBV_RX_HASH_DST_IPV4 | IBV_RX_HASH_IPSEC_SPI);
+    ASSERT_TRUE(rss) << std::strerror(errno);
+    Endpoint sender(context.get(), pd.get());
+    sender.start();
+    const FlowHandle flow = FlowBuilder().add(eth_spec()).create(rss.get());
+    std::map<uint64_t, unsigned> used;
+    for (uint16_t spi = 1; spi <= 32; spi++) {
+        const UdpFrame esp{.src_port = 7, .dst_port = spi, .protocol = kEsp}; // where the SPI is
+        uint64_t queue = 0;
+        for (int turn = 0; turn < 2; turn++) {
+            ASSERT_EQ(sender.send(esp.bytes()), IBV_WC_SUCCESS);
+            ibv_wc wc{};
+            ASSERT_TRUE(wait_completion(cq.get(), wc));
+            ASSERT_EQ(wc.status, IBV_WC_SUCCESS);
+            if (turn == 0) queue = wc.wr_id;
+            EXPECT_EQ(wc.wr_id, queue) << "SPI " << spi << " has moved";
+        }
+        used[queue]++;
+    }
+    EXPECT_EQ(used.size(), kQueues) << "32 SPIs leave no queue of four empty";
 }
 
 TEST_F(RssTest, StridingQueuesWithinTheLimits) {
