@@ -47,16 +47,16 @@ Errno check_flags(const Context& context, const ib_uverbs_ex_create_qp& request,
     // libmlx5 always requests scatter to CQE; it has no effect on Ethernet queues.
     constexpr uint32_t kKnownDriverFlags =
         MLX5_QP_FLAG_SCATTER_CQE | MLX5_QP_FLAG_ALLOW_SCATTER_CQE | MLX5_QP_FLAG_BFREG_INDEX |
-        MLX5_QP_FLAG_UAR_PAGE_INDEX | MLX5_QP_FLAG_TIR_ALLOW_SELF_LB_UC |
-        MLX5_QP_FLAG_TIR_ALLOW_SELF_LB_MC;
+        MLX5_QP_FLAG_UAR_PAGE_INDEX | MLX5_QP_FLAG_TUNNEL_OFFLOADS |
+        MLX5_QP_FLAG_TIR_ALLOW_SELF_LB_UC | MLX5_QP_FLAG_TIR_ALLOW_SELF_LB_MC;
     if (request.qp_type != IB_UVERBS_QPT_RAW_PACKET) {
         tell_of_other_types(context, request.qp_type);
         return EINVAL; // so says the device
     }
     if (request.is_srq || request.source_qpn) return EINVAL;
     if (request.create_flags & ~kKnownFlags) return EOPNOTSUPP;
-    if (driver.flags & ~kKnownDriverFlags) return EOPNOTSUPP;
-    return 0;
+    if (driver.flags & MLX5_QP_FLAG_SIGNATURE) return EOPNOTSUPP; // signed WQEs
+    return driver.flags & ~kKnownDriverFlags ? EINVAL : 0;
 }
 
 /// The UAR by which an SQ is rung; null: unknown.
@@ -130,6 +130,7 @@ Errno add_rq(Context& context, const ib_uverbs_ex_create_qp& request,
     qp.recv_cq = cq->number;
     core::TirAttr direct;
     direct.rqn = *rqn;
+    direct.tunnels = (driver.flags & MLX5_QP_FLAG_TUNNEL_OFFLOADS) != 0;
     return add_tir(context, direct, driver.flags, qp);
 }
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // RAW_PACKET QPs: types, states, sending and receiving, errors.
+#include "common/mlx5/formats.hpp"
+#include "common/net/endian.hpp"
 #include "tests/functional/uverbs/verbs.hpp"
 
 #include <thread>
@@ -278,6 +280,59 @@ TEST_F(QpTest, RingsAreWhereMlx5dvSays) {
     ASSERT_NE(qp.bf.reg, nullptr);
     *static_cast<volatile uint64_t*>(qp.bf.reg) = 1; // mapped, and writing to it is harmless
     EXPECT_EQ(cq.cqe_size, 64u);
+}
+
+/// An endpoint that receives in a QP created with these flags of mlx5dv; null if it is refused.
+[[nodiscard]] std::unique_ptr<Endpoint> endpoint_with(ibv_context* context, ibv_pd* pd,
+                                                      uint32_t flags) {
+    auto endpoint = std::make_unique<Endpoint>(context, pd);
+    ibv_qp_init_attr_ex attributes{};
+    attributes.send_cq = endpoint->send_cq.get();
+    attributes.recv_cq = endpoint->receive_cq.get();
+    attributes.cap = {Endpoint::kDepth, Endpoint::kDepth, 2, 1, 0};
+    attributes.qp_type = IBV_QPT_RAW_PACKET;
+    attributes.comp_mask = IBV_QP_INIT_ATTR_PD;
+    attributes.pd = pd;
+    mlx5dv_qp_init_attr dv{};
+    dv.comp_mask = MLX5DV_QP_INIT_ATTR_MASK_QP_CREATE_FLAGS;
+    dv.create_flags = flags;
+    errno = 0;
+    endpoint->qp.reset(mlx5dv_create_qp(context, &attributes, &dv));
+    if (!endpoint->qp) return nullptr;
+    endpoint->start();
+    return endpoint;
+}
+
+/// Whether the first completion of the CQ says that the packet was tunnelled.
+[[nodiscard]] bool told_tunnelled(ibv_cq* cq) {
+    mlx5dv_cq ring{};
+    mlx5dv_obj object{};
+    object.cq = {cq, &ring};
+    EXPECT_EQ(mlx5dv_init_obj(&object, MLX5DV_OBJ_CQ), 0);
+    return (static_cast<const uint8_t*>(ring.buf)[0] & mlx5::kTunnelled) != 0;
+}
+
+TEST_F(QpTest, TunnelsAreLookedIntoWhenAskedFor) {
+    Frame frame = UdpFrame{.dst_port = 4789, .size = 42}.bytes();
+    for (const uint8_t byte : {0x08, 0, 0, 0, 0, 0, 7, 0}) // VXLAN
+        frame.push_back(byte);
+    const Frame inner = UdpFrame{.protocol = 6}.bytes();
+    frame.insert(frame.end(), inner.begin(), inner.end());
+    net::store_be<uint16_t>(frame.data() + 16, static_cast<uint16_t>(frame.size() - 14));
+    net::store_be<uint16_t>(frame.data() + 38, static_cast<uint16_t>(frame.size() - 34));
+    for (const uint32_t flags : {0u, uint32_t{MLX5DV_QP_CREATE_TUNNEL_OFFLOADS}}) {
+        const auto endpoint = endpoint_with(context.get(), pd.get(), flags);
+        ASSERT_TRUE(endpoint) << std::strerror(errno);
+        const FlowHandle flow = FlowBuilder().add(eth_spec()).create(endpoint->qp.get());
+        ASSERT_EQ(endpoint->send(frame), IBV_WC_SUCCESS);
+        ASSERT_EQ(endpoint->receive(), frame);
+        EXPECT_EQ(told_tunnelled(endpoint->receive_cq.get()), flags != 0);
+    }
+}
+
+TEST_F(QpTest, FlagsOfOtherTransportsAreRefused) {
+    EXPECT_FALSE(endpoint_with(context.get(), pd.get(), MLX5DV_QP_CREATE_PACKET_BASED_CREDIT_MODE));
+    EXPECT_EQ(errno, EINVAL);
 }
 
 } // namespace
