@@ -127,6 +127,9 @@ Errno add_rq(Context& context, const ib_uverbs_ex_create_qp& request,
          .cookie = reinterpret_cast<uint64_t>(&qp.events)});
     if (!rqn) return errno_of(rqn);
     qp.rqn = *rqn;
+    // As mlx5_ib, which tells what the ring has room for.
+    qp.max_recv_wr = wqes;
+    qp.max_recv_sge = (1u << driver.rq_wqe_shift) / uint32_t{sizeof(mlx5::WqeDataSeg)};
     qp.recv_cq = cq->number;
     core::TirAttr direct;
     direct.rqn = *rqn;
@@ -168,9 +171,7 @@ Errno make_qp(Context& context, const ib_uverbs_ex_create_qp& request, const Wri
     qp->events.fatal_event = IBV_EVENT_QP_FATAL;
     qp->events.async = command.async;
     qp->max_send_wr = request.max_send_wr;
-    qp->max_recv_wr = request.max_recv_wr;
     qp->max_send_sge = request.max_send_sge;
-    qp->max_recv_sge = request.max_recv_sge;
     qp->max_inline_data = request.max_inline_data;
     qp->signal_all = request.sq_sig_all;
     Errno error = add_sq(context, request, driver, pd->number, *qp);

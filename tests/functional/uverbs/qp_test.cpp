@@ -137,6 +137,30 @@ TEST_F(QpTest, SizesAreToldAsTheyWereAskedFor) {
     EXPECT_GE(made.cap.max_send_sge, 2u);
 }
 
+/// libmlx5 rounds up what was asked for.
+TEST_F(QpTest, SizesAreThoseThatItsCreationTold) {
+    const CqHandle cq = make_cq();
+    for (const ibv_qp_cap& asked : {ibv_qp_cap{100, 100, 3, 3, 0}, ibv_qp_cap{100, 0, 3, 0, 0},
+                                    ibv_qp_cap{0, 100, 0, 3, 0}}) {
+        ibv_qp_init_attr attributes{};
+        attributes.send_cq = attributes.recv_cq = cq.get();
+        attributes.cap = asked;
+        attributes.qp_type = IBV_QPT_RAW_PACKET;
+        const QpHandle qp(ibv_create_qp(pd.get(), &attributes));
+        ASSERT_TRUE(qp) << std::strerror(errno);
+        ibv_qp_attr told{};
+        ibv_qp_init_attr made{};
+        ASSERT_EQ(ibv_query_qp(qp.get(), &told, IBV_QP_CAP, &made), 0);
+        EXPECT_EQ(made.cap.max_recv_wr, asked.max_recv_wr ? 128u : 0u);
+        EXPECT_EQ(made.cap.max_recv_sge, asked.max_recv_wr ? 4u : 0u);
+        EXPECT_EQ(made.cap.max_recv_wr, attributes.cap.max_recv_wr);
+        EXPECT_EQ(made.cap.max_recv_sge, attributes.cap.max_recv_sge);
+        EXPECT_EQ(made.cap.max_send_wr, attributes.cap.max_send_wr);
+        EXPECT_EQ(made.cap.max_send_sge, attributes.cap.max_send_sge);
+        EXPECT_EQ(told.cap.max_recv_wr, made.cap.max_recv_wr);
+    }
+}
+
 TEST_F(QpTest, MrOfAnotherPdIsRefused) {
     Endpoint endpoint(context.get(), pd.get());
     endpoint.start();
