@@ -83,7 +83,7 @@ void* Context::map(void* address, size_t length, int flags, off_t offset) {
     if (place == kClockInfoOffset)
         return port.clock.map(ClockPage::Part::info, address, length, flags);
     bool allocated = false;
-    if ((place & kUarOffsetMarkMask) == kUarOffsetMark && length == size_t{1} << kUarPageShift) {
+    if (length == size_t{1} << kUarPageShift) {
         const std::lock_guard lock(mutex_);
         objects.for_each<DoorbellPage>(
             [&](const DoorbellPage& page) { allocated |= uar_offset(page.page) == place; });

@@ -62,8 +62,8 @@ class Context final : public OpenFile {
     ObjectTable objects;
     EventReporter events;
     std::shared_ptr<EventPipe>
-        default_async; ///< of the first async file, for objects that name none
-    uint32_t next_uar = 1;
+        default_async;     ///< of the first async file, for objects that name none
+    uint32_t next_uar = 1; ///< see uar_page_after()
     /// Registers of UARs, by the numbers that commands use.
     std::map<uint32_t, std::weak_ptr<core::SendRegisters>> send_registers;
     core::Number transport_domain = 0; ///< of its queues and TIRs
@@ -75,13 +75,23 @@ class Context final : public OpenFile {
     std::map<uint64_t, std::weak_ptr<PinnedPages>> doorbell_pages_; ///< by address
 };
 
-/// mmap(2) offset of a doorbell page; the high bits distinguish it from other mappings.
-inline constexpr uint64_t kUarOffsetMark = uint64_t{0x50f} << 40;
-inline constexpr uint64_t kUarOffsetMarkMask = ~uint64_t{0} << 40;
 inline constexpr unsigned kUarPageShift = 12;
+/// mmap(2) offset of a doorbell page. Also its place in the file, which any process that receives
+/// the descriptor maps; small, as a resource limit on the size of files (RLIMIT_FSIZE) applies.
 [[nodiscard]] constexpr uint64_t uar_offset(uint32_t page) {
-    return kUarOffsetMark | uint64_t{page} << kUarPageShift;
+    return uint64_t{page} << kUarPageShift;
 }
+/// The number after this one among those of doorbell pages. The second byte of an offset's page
+/// number is a command to mlx5_ib: 0 maps a page by its index, 1 to 8 map other things, and from 9
+/// on (MLX5_IB_MMAP_OFFSET_START) the kernel gives offsets itself.
+[[nodiscard]] constexpr uint32_t uar_page_after(uint32_t page) {
+    constexpr uint32_t kCommand = 0xff00, kOtherThings = 0x100, kOwnOffsets = 0x900;
+    const uint32_t command = ++page & kCommand;
+    return command >= kOtherThings && command < kOwnOffsets ? (page & ~kCommand) + kOwnOffsets
+                                                            : page;
+}
+static_assert(uar_page_after(0) == 1 && uar_page_after(0xff) == 0x900 &&
+              uar_page_after(0x900) == 0x901 && uar_page_after(0x100ff) == 0x10900);
 /// Offset of the device clock's page: command MLX5_IB_MMAP_CORE_CLOCK in the page number.
 inline constexpr uint64_t kClockOffset = uint64_t{5} << 8 << 12;
 /// Likewise of the data that translates its ticks: MLX5_IB_MMAP_CLOCK_INFO, version 1 (index 0).

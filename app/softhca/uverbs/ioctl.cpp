@@ -100,7 +100,8 @@ Errno open_async_events(Context& context, const IoctlAttributes& attributes) {
 Errno alloc_uar(Context& context, const IoctlAttributes& attributes) {
     if (const Errno error = context.add_doorbell_page(context.next_uar)) return error;
     auto uar = std::make_unique<Uar>();
-    const uint32_t page = uar->page = context.next_uar++;
+    const uint32_t page = uar->page = context.next_uar;
+    context.next_uar = uar_page_after(page);
     uar->registers = context.map_registers(page);
     if (!uar->registers) return ENOMEM;
     if (context.devx) uar->number = context.devx->new_uar_number(uar->registers);

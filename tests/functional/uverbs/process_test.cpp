@@ -10,6 +10,7 @@
 #include <functional>
 #include <string_view>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -196,6 +197,23 @@ TEST(DescriptorTest, EveryWayToOpen) {
     }
     EXPECT_EQ(open("/dev/infiniband/uverbs9", O_RDWR), -1);
     EXPECT_EQ(errno, ENOENT);
+}
+
+/// Whatever a driver keeps about doorbell pages, it is no large file.
+TEST(DescriptorTest, AProgramMayWriteNoLargeFiles) {
+    const pid_t child = fork();
+    if (child == 0) {
+        constexpr rlimit kOneMegabyte{1 << 20, 1 << 20};
+        if (setrlimit(RLIMIT_FSIZE, &kOneMegabyte) != 0) _exit(2);
+        {
+            const ContextHandle context = open_device();
+            if (!context) _exit(3);
+            const PdHandle pd(ibv_alloc_pd(context.get()));
+            test::expect_working(context.get(), pd.get());
+        }
+        _exit(testing::Test::HasFailure() ? 4 : 0);
+    }
+    EXPECT_EQ(exit_status(child), 0);
 }
 
 TEST(DescriptorTest, OpenManyTimes) {

@@ -36,7 +36,8 @@ Errno alloc_var(Context& context, const IoctlAttributes& attributes) {
         firmware->vars.give_back(*index);
         return error;
     }
-    const uint32_t page = var->page = context.next_uar++;
+    const uint32_t page = var->page = context.next_uar;
+    context.next_uar = uar_page_after(page);
     attributes.set_handle(MLX5_IB_ATTR_VAR_OBJ_ALLOC_HANDLE, context.objects.add(std::move(var)));
     attributes.out(MLX5_IB_ATTR_VAR_OBJ_ALLOC_MMAP_OFFSET).put(uar_offset(page));
     attributes.out(MLX5_IB_ATTR_VAR_OBJ_ALLOC_MMAP_LENGTH).put(uint32_t{1} << kUarPageShift);
