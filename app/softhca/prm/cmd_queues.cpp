@@ -180,7 +180,9 @@ FwStatus create_rq(Firmware& firmware, Command& command) {
     const bool striding = type == WqType::cyclic_striding;
     if (context.get(PRM(rqc, mem_rq_type)) != 0 || (type != WqType::cyclic && !striding))
         return FwStatus::bad_parameter;
-    if (wq.get(PRM(wq, cd_slave)) != 0) return FwStatus::bad_parameter; // there is no RECV_EN
+    // There is no RECV_EN, and signatures of WQEs are not checked.
+    if (wq.get(PRM(wq, cd_slave)) != 0 || wq.get(PRM(wq, wq_signature)) != 0)
+        return FwStatus::bad_parameter;
     core::RqAttr attr;
     attr.cqn = static_cast<core::Number>(context.get(PRM(rqc, cqn)));
     attr.user_index = static_cast<uint32_t>(context.get(PRM(rqc, user_index)));

@@ -76,6 +76,15 @@ TEST_P(UsersTest, RawTransmissionIsARight) {
     EXPECT_EQ(status(by(unprivileged, rq_request(own_cq))), FwStatus::ok);
 }
 
+/// Who signs WQEs relies on the device to check them.
+TEST_P(UsersTest, ReceiveQueuesOfSignedWqesAreRefused) {
+    constexpr Field kWq = inside(PRM(create_rq_in, ctx), PRM(rqc, wq));
+    const Number cq = made(by(mine, cq_request(umem)));
+    EXPECT_EQ(status(by(mine, rq_request(cq).set(inside(kWq, PRM(wq, wq_signature)), 1))),
+              FwStatus::bad_parameter);
+    EXPECT_EQ(status(by(mine, rq_request(cq))), FwStatus::ok);
+}
+
 TEST_P(UsersTest, KeysAreMadeOfUmems) {
     constexpr uint64_t kPhysical = 0, kPaged = 1;
     EXPECT_EQ(status(by(mine, mkey_request(kPaged))), FwStatus::ok);
