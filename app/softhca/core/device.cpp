@@ -470,8 +470,9 @@ Outcome<Number> Device::create_flow(const FlowAttr& attr) {
     const bool sends = attr.domain == FlowDomain::egress;
     const bool leads = !attr.tirs.empty() || !attr.tables.empty();
     if (attr.priority > Limits::kMulticastPriority || (sends && !attr.tirs.empty()) ||
-        (sends ? attr.drop && leads : attr.drop == leads) ||
-        (attr.pass_on && (attr.drop || attr.domain != FlowDomain::bypass)) ||
+        (sends ? attr.drop && leads : attr.drop + leads + attr.default_miss != 1) ||
+        (attr.pass_on && (attr.drop || attr.default_miss)) ||
+        ((attr.pass_on || attr.default_miss) && attr.domain != FlowDomain::bypass) ||
         attr.tag.value_or(0) > Limits::kMaxFlowTag)
         return refuse(Status::bad_parameter);
     FlowTables& tables = state_->flow_tables;
@@ -482,6 +483,7 @@ Outcome<Number> Device::create_flow(const FlowAttr& attr) {
     flow->value = KeyMask(attr.mask).apply(attr.value);
     flow->drop = attr.drop;
     flow->pass_on = attr.pass_on;
+    flow->default_miss = attr.default_miss;
     flow->send = sends && !attr.drop && !leads;
     flow->tag = attr.tag;
     for (const Number number : attr.tirs) {
@@ -501,6 +503,7 @@ Outcome<Number> Device::create_flow(const FlowAttr& attr) {
     const auto rewrite = tables.find_rewrite(attr.rewrite, sends);
     if (!rewrite) return refuse(rewrite.error());
     flow->rewrite = *rewrite;
+    if (flow->default_miss && flow->rewrite.any()) return refuse(Status::bad_parameter);
     if (const auto inserted = state_->steering.insert(*flow); !inserted)
         return refuse(inserted.error());
     flow->hold();

@@ -38,6 +38,7 @@ json match_of(const FlowKey& value, const KeyMask& mask) {
 void add_actions(json& row, const FlowActions& actions) {
     row["drop"] = actions.drop;
     row["pass_on"] = actions.pass_on;
+    row["default_miss"] = actions.default_miss;
     row["send"] = actions.send;
     row["tag"] = actions.tag ? json(*actions.tag) : json();
     row["to_tirs"] = numbers(actions.tirs);

@@ -48,8 +48,9 @@ struct Metering {
 /// copy.
 struct FlowActions {
     bool drop = false;
-    bool pass_on = false; ///< gets a copy, the packet goes on
-    bool send = false;    ///< for sent packets: the packet leaves
+    bool pass_on = false;      ///< gets a copy, the packet goes on
+    bool default_miss = false; ///< the packet goes on to what comes after the rules
+    bool send = false;         ///< for sent packets: the packet leaves
     std::optional<uint32_t> tag;
     Rewrite rewrite;
     std::vector<Tir*> tirs;

@@ -396,6 +396,7 @@ void Recorder::follows(const FlowActions& actions) {
     add_numbers(parts, "to sampler", actions.samplers);
     if (actions.send) parts.emplace_back("send");
     if (actions.pass_on) parts.emplace_back("and on to later priorities");
+    if (actions.default_miss) parts.emplace_back("default miss: on to what comes after the rules");
     say("actions", fmt::format("{}", fmt::join(parts, ", ")));
 }
 

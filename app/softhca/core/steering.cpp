@@ -17,6 +17,7 @@ void combine(Rule& rule) {
     for (const Flow* const flow : rule.flows) {
         rule.drop |= flow->drop;
         rule.pass_on |= flow->pass_on;
+        rule.default_miss |= flow->default_miss;
         rule.send |= flow->send;
         if (flow->tag) rule.tag = flow->tag;
         rule.rewrite = flow->rewrite;
@@ -48,7 +49,8 @@ Outcome<void> Steering::insert(const Flow& flow) {
     if (!rule) {
         rule = &(*table)->insert(flow.value);
     } else if (rule->drop != flow.drop || rule->pass_on != flow.pass_on ||
-               rule->rewrite != flow.rewrite || (flow.tag && *flow.tag != rule->tag.value_or(0))) {
+               rule->default_miss != flow.default_miss || rule->rewrite != flow.rewrite ||
+               (flow.tag && *flow.tag != rule->tag.value_or(0))) {
         return tl::unexpected(Status::exists);
     }
     rule->flows.push_back(&flow);

@@ -15,7 +15,7 @@ namespace softhca::core {
 class Steering {
   public:
     /// `flow` must not move until erase(). Refuses (exists) a flow that contradicts an equal one:
-    /// another tag, other changes, or two of drop, forward and pass on at once.
+    /// another tag, other changes, or two of drop, forward, pass on and default miss at once.
     [[nodiscard]] Outcome<void> insert(const Flow& flow);
     void erase(const Flow& flow);
 
@@ -35,7 +35,8 @@ class Steering {
         return nullptr;
     }
     /// The bypass rule that takes the packet, or null. `copies` gets the earlier rules that receive
-    /// a copy and pass the packet on to the priorities after theirs.
+    /// a copy and pass the packet on to the priorities after theirs, and then the one, if any, that
+    /// passes it on to what comes after all of them.
     template <class W = NoWatch>
     [[nodiscard]] const Rule* match(const FlowKey& key, std::vector<const Rule*>& copies,
                                     W watch = {}) const {
@@ -45,8 +46,9 @@ class Steering {
             const Rule* const rule = table->find(key);
             watch.asked(FlowDomain::bypass, *table, key, rule);
             if (!rule) continue;
-            if (!rule->pass_on) return rule;
+            if (!rule->pass_on && !rule->default_miss) return rule;
             copies.push_back(rule);
+            if (rule->default_miss) return nullptr;
             first_priority = table->priority() + 1u;
         }
         return nullptr;

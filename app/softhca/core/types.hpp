@@ -229,6 +229,9 @@ struct FlowAttr {
     /// The packet goes on to the rules of later priorities, and to what comes after them; with this
     /// rule's tag, unless those have one. Bypass domain only.
     bool pass_on = false;
+    /// The packet skips the rules of later priorities and goes on to what comes after them, with
+    /// this rule's tag. Bypass domain only; there is no destination, nor any change.
+    bool default_miss = false;
     std::optional<uint32_t> tag; ///< 24 bits, reported in the CQE
     std::vector<Number> tirs;    ///< each gets a copy …
     /// … and each of these flow tables handles one. Rules come before tables: a rule of a priority

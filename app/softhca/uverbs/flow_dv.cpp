@@ -56,8 +56,8 @@ Errno read_devx_destination(const Context& context, uint64_t handle, core::FlowA
     }
 }
 
-/// The destination of the flow's packets: a QP, an object created by a command, the wire, or
-/// nowhere.
+/// The destination of the flow's packets: a QP, an object created by a command, the wire, what
+/// comes after the rules, or nowhere.
 Errno read_destination(Context& context, const IoctlAttributes& attributes, core::FlowAttr& flow) {
     const auto qp_handle = attributes.number(MLX5_IB_ATTR_CREATE_FLOW_DEST_QP);
     const uint64_t flags = attributes.number(MLX5_IB_ATTR_CREATE_FLOW_FLAGS).value_or(0);
@@ -65,9 +65,12 @@ Errno read_destination(Context& context, const IoctlAttributes& attributes, core
     if (flags & ~uint64_t{MLX5_IB_ATTR_CREATE_FLOW_FLAGS_DROP |
                           MLX5_IB_ATTR_CREATE_FLOW_FLAGS_DEFAULT_MISS})
         return EINVAL;
-    if (flags & MLX5_IB_ATTR_CREATE_FLOW_FLAGS_DEFAULT_MISS) return EOPNOTSUPP;
+    flow.default_miss = flags & MLX5_IB_ATTR_CREATE_FLOW_FLAGS_DEFAULT_MISS;
     flow.drop = flags & MLX5_IB_ATTR_CREATE_FLOW_FLAGS_DROP;
-    const int ways = flow.drop + qp_handle.has_value() + devx_handle.has_value();
+    if (flow.default_miss && flow.domain == core::FlowDomain::egress)
+        return flow.drop ? EINVAL : EOPNOTSUPP; // nothing comes after these rules
+    const int ways =
+        flow.drop + flow.default_miss + qp_handle.has_value() + devx_handle.has_value();
     if (flow.domain == core::FlowDomain::egress ? qp_handle || ways > 1 : ways != 1) return EINVAL;
     if (devx_handle) return read_devx_destination(context, *devx_handle, flow);
     if (!qp_handle) return 0;
@@ -107,6 +110,7 @@ Errno read_actions(const Context& context, const IoctlAttributes& attributes, Fl
         if (!action) return ENOENT;
         if (const Errno error = add_flow_action(*action, object, flow.rewrite)) return error;
     }
+    if (flow.default_miss && handles.size() != 0) return EOPNOTSUPP; // goes on as it arrived
     return 0;
 }
 

@@ -61,6 +61,15 @@ class FlowDvTest : public VerbsTest {
         return FlowHandle(mlx5dv_create_flow(matcher, value.get(), 1, &action));
     }
 
+    [[nodiscard]] static FlowHandle
+    with_default_miss(mlx5dv_flow_matcher* matcher, Parameters& value,
+                      std::vector<mlx5dv_flow_action_attr> actions = {}) {
+        actions.push_back({});
+        actions.back().type = MLX5DV_FLOW_ACTION_DEFAULT_MISS;
+        errno = 0;
+        return FlowHandle(mlx5dv_create_flow(matcher, value.get(), actions.size(), actions.data()));
+    }
+
     /// A flow that changes all packets like this: those to the endpoint, or those sent.
     [[nodiscard]] FlowHandle changing(mlx5dv_flow_matcher* matcher,
                                       std::vector<ibv_flow_action*> changes, bool received) {
@@ -147,6 +156,45 @@ TEST_F(FlowDvTest, DropAction) {
     const Frame next = UdpFrame{.seed = 9}.bytes();
     ASSERT_EQ(endpoint->send(next), IBV_WC_SUCCESS);
     EXPECT_EQ(endpoint->receive(), next);
+}
+
+TEST_F(FlowDvTest, ADefaultMissGoesPastTheOtherRules) {
+    Parameters mask, value;
+    mask.set(kDstMac, {0xff, 0xff, 0xff, 0xff, 0xff, 0xff});
+    value.set(kDstMac, {0x02, 0, 0, 0, 0, 1});
+    const MatcherHandle matcher = make_matcher(mask, 1), ahead = make_matcher(mask, 0);
+    const FlowHandle flow = to_endpoint(matcher.get(), value);
+    const auto rest = make_endpoint(context.get(), pd.get());
+    const FlowHandle leftovers = FlowBuilder(IBV_FLOW_ATTR_ALL_DEFAULT).create(rest->qp.get());
+    ASSERT_TRUE(flow && leftovers) << std::strerror(errno);
+    const Frame first = UdpFrame{.seed = 1}.bytes(), second = UdpFrame{.seed = 2}.bytes(),
+                third = UdpFrame{.seed = 3}.bytes();
+    ASSERT_EQ(endpoint->send(first), IBV_WC_SUCCESS);
+    EXPECT_EQ(endpoint->receive(), first);
+    FlowHandle miss = with_default_miss(ahead.get(), value);
+    ASSERT_TRUE(miss) << std::strerror(errno);
+    ASSERT_EQ(endpoint->send(second), IBV_WC_SUCCESS);
+    EXPECT_EQ(rest->receive(), second);
+    miss.reset();
+    ASSERT_EQ(endpoint->send(third), IBV_WC_SUCCESS);
+    EXPECT_EQ(endpoint->receive(), third) << "and not the one before it";
+    EXPECT_TRUE(rest->is_empty());
+}
+
+TEST_F(FlowDvTest, ADefaultMissGoesWithNoDestination) {
+    Parameters nothing;
+    const MatcherHandle rx = make_matcher(nothing), tx = make_matcher(nothing, 0, kTransmit);
+    mlx5dv_flow_action_attr to_qp{}, drop{};
+    to_qp.type = MLX5DV_FLOW_ACTION_DEST_IBV_QP;
+    to_qp.qp = endpoint->qp.get();
+    drop.type = MLX5DV_FLOW_ACTION_DROP;
+    for (const auto& other : {to_qp, drop}) {
+        EXPECT_FALSE(with_default_miss(rx.get(), nothing, {other})) << other.type;
+        EXPECT_NE(errno, 0);
+    }
+    EXPECT_FALSE(with_default_miss(tx.get(), nothing));
+    EXPECT_EQ(errno, EOPNOTSUPP) << "nothing comes after";
+    EXPECT_TRUE(with_default_miss(rx.get(), nothing));
 }
 
 TEST_F(FlowDvTest, HeadersAreModifiedInBothDirections) {

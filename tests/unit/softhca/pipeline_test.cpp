@@ -192,6 +192,62 @@ TEST_F(Pipeline, PassingOnGoesWithNothingElse) {
     EXPECT_EQ(refusal(device->create_flow(attr)), Status::exists) << "equal, but takes it";
 }
 
+TEST_F(Pipeline, ADefaultMissGoesPastTheOtherRules) {
+    const Number counter = *device->create_flow_counters();
+    FlowAttr miss, behind;
+    miss.default_miss = true;
+    miss.tag = 7;
+    miss.counters = {counter};
+    miss.mask.outer.dst_mac = kBroadcast;
+    miss.value.outer.dst_mac = kStranger;
+    ASSERT_TRUE(device->create_flow(miss));
+    behind.tirs = {direct_tir(rq)};
+    behind.priority = 2;
+    ASSERT_TRUE(device->create_flow(behind));
+    EXPECT_EQ(arrive(kStranger), 0u);
+    EXPECT_EQ(device->counters().drop_no_match, 1u);
+    EXPECT_EQ(arrive(frames::kOurMac), 1u) << "which the rule does not match";
+    (void)expect_packet(rx_cq);
+
+    steer_all(rq, FlowDomain::leftovers);
+    for (int again = 0; again < 2; again++) { // now the flow is known
+        EXPECT_EQ(arrive(kStranger), 1u);
+        EXPECT_EQ(expect_packet(rx_cq).sop_drop_qpn & mlx5::kFlowTagMask, 7u) << "goes along";
+    }
+    miss.value.outer.dst_mac = frames::kOurMac;
+    ASSERT_TRUE(device->create_flow(miss));
+    EXPECT_EQ(arrive(frames::kOurMac), 0u);
+    EXPECT_EQ(kernel->sent.size(), 1u) << "the kernel comes before the leftovers";
+    EXPECT_EQ(device->query_flow_counter(counter, false)->packets, 4u);
+}
+
+TEST_F(Pipeline, ADefaultMissGoesWithNothingElse) {
+    FlowAttr attr;
+    EXPECT_EQ(refusal(device->create_flow(attr)), Status::bad_parameter) << "nowhere";
+    attr.default_miss = attr.drop = true;
+    EXPECT_EQ(refusal(device->create_flow(attr)), Status::bad_parameter);
+    attr.drop = false;
+    attr.pass_on = true;
+    EXPECT_EQ(refusal(device->create_flow(attr)), Status::bad_parameter);
+    attr.pass_on = false;
+    attr.rewrite.pop_vlans = 1;
+    EXPECT_EQ(refusal(device->create_flow(attr)), Status::bad_parameter);
+    attr.rewrite = {};
+    attr.tirs = {direct_tir(rq)};
+    EXPECT_EQ(refusal(device->create_flow(attr)), Status::bad_parameter);
+    attr.tirs.clear();
+    for (const FlowDomain other :
+         {FlowDomain::leftovers, FlowDomain::sniffer, FlowDomain::egress}) {
+        attr.domain = other;
+        EXPECT_EQ(refusal(device->create_flow(attr)), Status::bad_parameter);
+    }
+    attr.domain = FlowDomain::bypass;
+    ASSERT_TRUE(device->create_flow(attr));
+    attr.default_miss = false;
+    attr.drop = true;
+    EXPECT_EQ(refusal(device->create_flow(attr)), Status::exists) << "equal, but drops";
+}
+
 TEST_F(Pipeline, RulesCountWhatTheyGet) {
     const Number counter = *device->create_flow_counters();
     FlowAttr attr;

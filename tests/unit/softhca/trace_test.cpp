@@ -83,6 +83,22 @@ TEST_F(TraceTest, APacketThatIsDelivered) {
                                            frame.size(), rx_cq.number)));
 }
 
+TEST_F(TraceTest, ADefaultMiss) {
+    FlowAttr flow;
+    flow.default_miss = true;
+    const Number rule = *device->create_flow(flow);
+    steer_all(rq, FlowDomain::leftovers);
+    post_buffers(rq, 1);
+    receive(frames::build(frames::Spec{}));
+    const Passage packet = the_packet();
+    EXPECT_EQ(packet.verdict, fmt::format("delivered to RQ {} (WQE 0)", rq.number));
+    EXPECT_THAT(text(packet),
+                HasSubstr(fmt::format("rules: bypass, priority 0: rule {} matches", rule)));
+    EXPECT_THAT(text(packet),
+                HasSubstr("actions: default miss: on to what comes after the rules\n"));
+    EXPECT_EQ(device->dump().at("rules").at(0).at("default_miss"), true);
+}
+
 TEST_F(TraceTest, SegmentsThatAreCoalesced) {
     TirAttr attr;
     attr.rqn = rq.number;
