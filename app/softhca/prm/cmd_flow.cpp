@@ -412,9 +412,19 @@ FwStatus query_flow_counter(Firmware& firmware, Command& command) {
     if (asked > kMostQueried) return FwStatus::exceeded_limit;
     const auto key = static_cast<uint32_t>(in.get(kDumpKey));
     if (dumps && !firmware.objects.exist({{Kind::mkey, key >> 8}})) return FwStatus::bad_resource;
-    const auto values = read_counters(firmware, first, std::max<uint64_t>(asked, 1),
-                                      in.get(PRM(query_flow_counter_in, clear)) != 0);
-    if (dumps) return status_of(firmware.device.write_memory(key, in.get(kDumpAddress), values));
+    const bool clears = in.get(PRM(query_flow_counter_in, clear)) != 0;
+    const auto read = [&](bool clear) {
+        return read_counters(firmware, first, std::max<uint64_t>(asked, 1), clear);
+    };
+    const auto dump = [&](bool clear) {
+        return status_of(firmware.device.write_memory(key, in.get(kDumpAddress), read(clear)));
+    };
+    if (dumps) {
+        // Counts that cannot be written must not be cleared: they would be lost.
+        const FwStatus written = dump(false);
+        return written == FwStatus::ok && clears ? dump(true) : written;
+    }
+    const auto values = read(clears);
     constexpr size_t kHead = PRM_BYTES(query_flow_counter_out);
     const size_t room = std::max(command.out.size(), kHead) - kHead;
     std::memcpy(command.out.data() + kHead, values.data(), std::min(room, values.size()));

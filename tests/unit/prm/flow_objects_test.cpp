@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Flow objects have an owner, and counters come in bulks.
-#include "tests/unit/prm/transports.hpp"
+#include "tests/unit/prm/users.hpp"
 
 namespace prm_test {
 namespace {
@@ -216,6 +216,50 @@ TEST_P(FlowObjectsTest, OtherGeneralObjectsAreUnknown) {
     EXPECT_EQ(status(by(mine, about_object(MLX5_CMD_OP_CREATE_GENERAL_OBJECT, 0))),
               FwStatus::bad_input_length);
 }
+
+class CountersInMemoryTest : public UsersTest {
+  protected:
+    static constexpr uint64_t kAddress = 0x10000; // of mkey_request()
+
+    /// Asks for the counter's value in memory, from where on it counts from zero again.
+    FwStatus move_count(Number counter, uint32_t key, uint64_t address) {
+        return status(by(mine, REQUEST(QUERY_FLOW_COUNTER, query_flow_counter)
+                                   .set(PRM(query_flow_counter_in, flow_counter_id), counter)
+                                   .set(PRM(query_flow_counter_in, clear), 1)
+                                   .set({0x60, 32}, key)     // as net_mlx5 does
+                                   .set({0x80, 64}, address) // (mlx5_prm.h of DPDK)
+                                   .set({0xc1, 1}, 1)
+                                   .set({0xc2, 30}, 1)));
+    }
+    uint64_t packets(Number counter) {
+        return transport->device().query_flow_counter(counter, false)->packets;
+    }
+};
+
+TEST_P(CountersInMemoryTest, WhatCannotBeWrittenIsNotCleared) {
+    const Number counter = run(by(mine, REQUEST(ALLOC_FLOW_COUNTER, alloc_flow_counter)))
+                               .get(PRM(alloc_flow_counter_out, flow_counter_id));
+    core::FlowAttr drops;
+    drops.drop = true;
+    drops.counters = {counter};
+    ASSERT_TRUE(transport->device().create_flow(drops));
+    transport->wire().incoming.insert(transport->wire().incoming.end(), 3, frames::build({}));
+    while (transport->device().poll() != 0) {
+    }
+    ASSERT_EQ(packets(counter), 3u);
+    const Number index = made(by(mine, mkey_request(MLX5_MKC_ACCESS_MODE_MTT)));
+    EXPECT_EQ(move_count(counter, 0xabcde00, kAddress), FwStatus::bad_resource);
+    EXPECT_EQ(move_count(counter, index << 8 | 0x55, kAddress), FwStatus::bad_resource)
+        << "another variant of the key";
+    EXPECT_EQ(move_count(counter, index << 8, kAddress + 2 * kPage - 8), FwStatus::bad_parameter)
+        << "ends behind the memory";
+    EXPECT_EQ(packets(counter), 3u);
+    EXPECT_EQ(move_count(counter, index << 8, kAddress), FwStatus::ok);
+    EXPECT_EQ(packets(counter), 0u);
+    EXPECT_EQ(net::load_be<uint64_t>(transport->pages()), 3u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Transports, CountersInMemoryTest, transports(), name_of);
 
 TEST_P(FlowObjectsTest, AUserWithTablesStays) {
     const auto destroy = REQUEST(DESTROY_UCTX, destroy_uctx).set(PRM(destroy_uctx_in, uid), mine);
