@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Receive features: readers, compression, queue start and stop, interrupts, time."""
 
+import errno
 import random
 import re
 import time
@@ -211,6 +212,14 @@ def test_no_wake_up_is_lost(sleeper: SoftHca) -> None:
     received, sleeps = sleeping.result(sleeper.program.output)
     assert received == 2000
     assert sleeps >= 1
+
+
+@pytest.mark.guest
+def test_a_refused_set_up_leaves_the_queue(sleeper: SoftHca) -> None:
+    """With Rx interrupts, none on a running port: ethdev says so before it releases the queue, which still receives."""
+    assert re.findall(r"set-up (-?\d+) start (-?\d+)", sleeper.program.output) == [(str(-errno.EBUSY), "0")]
+    sleeping.wake(sleeper.wires[0], 2000)
+    assert sleeper.program.wait(60) == 0, sleeper.program.output
 
 
 @pytest.mark.guest

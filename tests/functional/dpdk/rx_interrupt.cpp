@@ -34,6 +34,14 @@ void start_port(rte_mempool* pool) {
     if (rte_eth_dev_start(kPort) != 0) die("cannot start");
 }
 
+/// With Rx interrupts, a queue cannot be replaced while the port runs, and an attempt leaves it as
+/// it was.
+void try_another_set_up(rte_mempool* pool) {
+    if (rte_eth_dev_rx_queue_stop(kPort, kQueue) != 0) die("cannot stop the queue");
+    const int set_up = rte_eth_rx_queue_setup(kPort, kQueue, 256, SOCKET_ID_ANY, nullptr, pool);
+    printf("set-up %d start %d\n", set_up, rte_eth_dev_rx_queue_start(kPort, kQueue));
+}
+
 uint32_t take_all() {
     uint32_t taken = 0;
     rte_mbuf* mbufs[32];
@@ -54,6 +62,7 @@ int main(int argc, char** argv) {
                                                 RTE_MBUF_DEFAULT_BUF_SIZE, SOCKET_ID_ANY);
     if (pool == nullptr) die("no mempool");
     start_port(pool);
+    try_another_set_up(pool);
     if (rte_eth_dev_rx_intr_ctl_q(kPort, kQueue, RTE_EPOLL_PER_THREAD, RTE_INTR_EVENT_ADD,
                                   nullptr) != 0)
         die("no interrupt to wait for");

@@ -85,8 +85,11 @@ int dev_info_get(rte_eth_dev* dev, rte_eth_dev_info* info) noexcept {
     info->hash_key_size = info->reta_size != 0 ? kRssKeyBytes : 0;
     info->flow_type_rss_offloads = info->reta_size != 0 ? supported_rss_types() : 0;
     info->dev_capa = RTE_ETH_DEV_CAPA_FLOW_RULE_KEEP | RTE_ETH_DEV_CAPA_FLOW_SHARED_OBJECT_KEEP |
-                     RTE_ETH_DEV_CAPA_RUNTIME_RX_QUEUE_SETUP |
                      RTE_ETH_DEV_CAPA_RUNTIME_TX_QUEUE_SETUP;
+    // The application may be sleeping on the channel of the queue that would be replaced. ethdev
+    // refuses what is not announced, and does so before it releases the queue.
+    if (dev->data->dev_conf.intr_conf.rxq == 0)
+        info->dev_capa |= RTE_ETH_DEV_CAPA_RUNTIME_RX_QUEUE_SETUP;
 
     info->speed_capa = port.speeds;
     info->if_index = port.if_index;

@@ -60,11 +60,6 @@ void mark_released(Port& port, RxQueue& queue) {
 /// the rules, the previous ones are installed, and the queue stays released.
 Result<void> replace_running(Port& port, std::unique_ptr<RxQueue> queue, bool deferred) {
     const uint16_t id = queue->spec.queue_id;
-    if (queue->channel)
-        return fail(EBUSY,
-                    "Rx queue {}: with Rx interrupts (intr_conf.rxq) it can be set up on a "
-                    "stopped port only",
-                    id);
     const auto runs = [&](const RxSpec& spec) {
         return port.format->rx_burst(spec).function == port.dev->rx_pkt_burst;
     };
