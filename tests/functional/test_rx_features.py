@@ -6,6 +6,7 @@ import random
 import re
 import time
 from functools import cache
+from itertools import accumulate
 from typing import Callable
 
 import pytest
@@ -293,20 +294,31 @@ def test_striding_queues_need_mapped_rings(start_stack: StartStack) -> None:
 
 # -- buffer split ----------------------------------------------------------------------------------
 
-SPLIT = ["--rxpkts=64,500", "--rxoffs=16,0", "--mbuf-size=512,1024", "--rx-offloads=0x100000",
-         "--tx-offloads=0x8000"]  # BUFFER_SPLIT, MULTI_SEGS
+def split(lengths: str, offsets: str) -> list[str]:
+    return [f"--rxpkts={lengths}", f"--rxoffs={offsets}", "--mbuf-size=512,1024",
+            "--rx-offloads=0x100000", "--tx-offloads=0x8000"]  # BUFFER_SPLIT, MULTI_SEGS
 
 
 @pytest.mark.guest
-def test_packets_are_split(start_stack: StartStack, datapath: str) -> None:
-    stack = start_stack(2, datapath=datapath, testpmd_args=SPLIT)
+@pytest.mark.parametrize(("lengths", "offsets", "fill"), [
+    ("64,500", "16,0", [64, 500, 1024]),
+    ("64,64", "0,0", [64, 64, 1024]),
+    ("64,200", "16,300", [64, 200, 1024]),
+], ids=["long", "short", "offset"])
+def test_packets_are_split(start_stack: StartStack, datapath: str, lengths: str, offsets: str, fill: list[int]) -> None:
+    """Mbufs beyond the given segments come from the pool of the last one and are filled whole."""
+    stack = start_stack(2, datapath=datapath, testpmd_args=split(lengths, offsets))
     stack.testpmd.start("io", lossless=True)
     stack.wires[0].transfer([opaque(size, seed=size) for size in range(60, 1515)],
                             to=stack.wires[1], timeout=30)
     stack.testpmd.stop()
     stack.testpmd.silent("set verbose 1")
     stack.testpmd.start("rxonly")
-    for size, segments in ((60, 1), (64, 1), (65, 2), (564, 2), (565, 3), (1500, 4)):
+    ends = list(accumulate(fill))
+    for size in sorted({60, 1500, *ends, *(end + 1 for end in ends)}):
+        if not 60 <= size <= 1514:
+            continue
+        segments = 1 + sum(size > end for end in ends)
         position = stack.testpmd.mark_output()
         stack.wires[0].send(opaque(size, seed=size))
         assert stack.testpmd.received(position, 1)[0].segments == segments
@@ -315,7 +327,7 @@ def test_packets_are_split(start_stack: StartStack, datapath: str) -> None:
 # No device is involved, so not in the guest.
 def test_splits_need_cyclic_rings(start_stack: StartStack) -> None:
     """The offload is not offered there, so ethdev refuses it."""
-    stack = start_stack(lossless(1, "mprq_en=1"), datapath="mlx5", testpmd_args=SPLIT)
+    stack = start_stack(lossless(1, "mprq_en=1"), datapath="mlx5", testpmd_args=split("64,500", "16,0"))
     refusal = "doesn't match Rx offloads capabilities|does not support Rx offloads BUFFER_SPLIT"
     assert re.search(refusal, stack.testpmd.program.output)  # of DPDK 22.11; since 24.11
 

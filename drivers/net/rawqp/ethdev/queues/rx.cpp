@@ -152,8 +152,16 @@ Result<uint8_t> rx_segments(const Port& port, rte_mempool* pool, uint32_t frame,
     return static_cast<uint8_t>(needed);
 }
 
-/// Buffer split: the application's segments, with the last one repeated as often as a frame needs
-/// it.
+/// Segment `number` of a split as ethdev defines it: beyond the application's segments, each is a
+/// whole mbuf of the last one's pool.
+rte_eth_rxseg_split split_segment(const RxSpec& spec, size_t number) {
+    if (number < spec.split_wanted.size()) return spec.split_wanted[number];
+    rte_eth_rxseg_split further{};
+    further.mp = spec.split_wanted.back().mp;
+    return further;
+}
+
+/// Buffer split: the application's segments, and as many more as a frame needs.
 Result<void> lay_out_split(const Port& port, RxSpec& spec, uint32_t frame) {
     spec.split.clear();
     uint32_t room = 0;
@@ -162,7 +170,7 @@ Result<void> lay_out_split(const Port& port, RxSpec& spec, uint32_t frame) {
         if (number == max_rx_segments(port))
             return fail(EINVAL, "buffer split: a frame of {} bytes needs more than {} segments",
                         frame, number);
-        const auto& wanted = spec.split_wanted[std::min(number, spec.split_wanted.size() - 1)];
+        const rte_eth_rxseg_split wanted = split_segment(spec, number);
         const uint32_t offset = wanted.offset + (number == 0 ? RTE_PKTMBUF_HEADROOM : 0u);
         const uint32_t buffer = rte_pktmbuf_data_room_size(wanted.mp);
         if (wanted.proto_hdr != 0)
