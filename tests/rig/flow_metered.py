@@ -201,9 +201,10 @@ class MeterRun(GroupRun):
             if may and may[0].metering:
                 number = may[0].metering.meter
                 color = buckets[number].color(frame)
-                self._told[number][color].append(len(frame))
-                if color in drops[number]:
-                    self._told[number]["DROPPED"].append(len(frame))
+                told = "DROPPED" if color in drops[number] else color
+                self._told[number][told].append(len(frame))
+                self.colors.update({color, told})
+                if told == "DROPPED":
                     self._dropped.add(frame)
                     may = [replace(may[0], queues=())]
             outcomes.append((frame, may))
@@ -226,8 +227,6 @@ class MeterRun(GroupRun):
     def _compare_statistics(self, round_: MeteredRound) -> None:
         """Compares the statistics of all packets that the meters saw, with either profile."""
         self._expect(round_, self._wrong_statistics)
-        for told in self._told.values():
-            self.colors.update({color: len(lengths) for color, lengths in told.items()})
 
     def _wrong_statistics(self) -> str | None:
         for number, told in self._told.items():

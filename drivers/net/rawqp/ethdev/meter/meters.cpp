@@ -234,12 +234,9 @@ MeterResult<uint64_t> Meters::read(uint32_t id, rte_mtr_stats& stats, bool clear
         const auto counts = of.counter->read();
         if (!counts)
             return refuse(counts.error().code, RTE_MTR_ERROR_TYPE_STATS, "{}", counts.error().what);
-        stats.n_pkts[color] = counts->packets;
-        stats.n_bytes[color] = counts->bytes;
-        if (of.drop) {
-            stats.n_pkts_dropped += counts->packets;
-            stats.n_bytes_dropped += counts->bytes;
-        }
+        // Those of a color are the ones that passed.
+        (of.drop ? stats.n_pkts_dropped : stats.n_pkts[color]) += counts->packets;
+        (of.drop ? stats.n_bytes_dropped : stats.n_bytes[color]) += counts->bytes;
         if (clear) of.counter->reset(*counts);
     }
     return (*kept)->stats_mask;
