@@ -227,6 +227,13 @@ TEST_P(Mlx5RxReaders, NameOfTheTunnel) {
     }
 }
 
+/// ethdev requires that every announced type is recognized, and the name takes rules.
+TEST(Mlx5PacketTypes, NoKindOfTunnelIsAnnounced) {
+    for (const rawqp::RingFormat* format : {&rawqp::kMlx5Format, rawqp::kMlx5Format.striding})
+        for (const uint32_t* type = format->ptypes; *type != RTE_PTYPE_UNKNOWN; ++type)
+            EXPECT_EQ(*type & RTE_PTYPE_TUNNEL_MASK, 0u) << rte_get_ptype_tunnel_name(*type);
+}
+
 /// In a tunnel that only the device recognizes, software sees the outer headers, but the flags
 /// would apply to the inner ones: nothing is reported that the device does not vouch for.
 TEST_P(Mlx5RxReaders, SoftwareDoesNotJudgeTunnels) {

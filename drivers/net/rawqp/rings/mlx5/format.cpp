@@ -49,7 +49,8 @@ uint64_t tx_offloads(const verbs::Api& api, ibv_context* context,
 
 template <class Ring> PtpStamps& ptp_stamps(RxRing& ring) { return static_cast<Ring&>(ring).ptp; }
 
-/// See packet_type() and tunnel_type() in rx_describe.hpp.
+/// See packet_type() in rx_describe.hpp. Kinds of tunnels are not among them: an announced type
+/// must be recognized, and only rules of the application imply them (RxRing::tunnel_type).
 constexpr uint32_t kPacketTypes[] = {
     RTE_PTYPE_L2_ETHER,
     RTE_PTYPE_L3_IPV4_EXT_UNKNOWN,
@@ -61,14 +62,6 @@ constexpr uint32_t kPacketTypes[] = {
     RTE_PTYPE_INNER_L3_IPV4_EXT_UNKNOWN,
     RTE_PTYPE_INNER_L3_IPV6_EXT_UNKNOWN,
     RTE_PTYPE_INNER_L4_TCP,
-    RTE_PTYPE_TUNNEL_VXLAN,
-    RTE_PTYPE_TUNNEL_VXLAN_GPE,
-    RTE_PTYPE_TUNNEL_GENEVE,
-    RTE_PTYPE_TUNNEL_GRE,
-    RTE_PTYPE_TUNNEL_NVGRE,
-    RTE_PTYPE_TUNNEL_GTPU,
-    RTE_PTYPE_TUNNEL_MPLS_IN_UDP,
-    RTE_PTYPE_TUNNEL_MPLS_IN_GRE,
     RTE_PTYPE_INNER_L4_UDP,
     RTE_PTYPE_INNER_L4_FRAG,
     RTE_PTYPE_INNER_L4_NONFRAG,
