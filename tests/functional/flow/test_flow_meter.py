@@ -243,7 +243,7 @@ def test_refusals_say_why(stack: Stack, meters: Meters) -> None:
         ("create port meter 0 1 1 1 yes 0xff 0 g 0", "there is a meter 1 already"),
         ("create port meter 0 2 7 1 yes 0xff 0 g 0", "no meter profile 7"),
         ("create port meter 0 2 1 7 yes 0xff 0 g 0", "no meter policy 7"),
-        ("create port meter 0 2 1 1 yes 0xff 0 r 0", "green as the color at first"),
+        (f"create port meter 0 2 1 1 yes 0xff 0 g 0 {'g ' * 63}y", "green for all values"),
         ("create port meter 0 2 1 1 yes 0xff 0 g 1", "no color before they are metered"),
         ("del port meter 0 9", "no meter 9"),
         ("enable port meter 0 9", "no meter 9"),
@@ -259,6 +259,16 @@ def test_refusals_say_why(stack: Stack, meters: Meters) -> None:
     stack.testpmd.command("set sample_actions 0 queue index 1 / end")
     assert "sample beside meter" in stack.testpmd.refused_flow(
         0, "ingress pattern eth / end actions sample ratio 1 index 0 / meter mtr_id 1 / queue index 0 / end")
+
+
+@pytest.mark.parametrize("colors", ["r 0", f"g 0 {'g ' * 64}{'g ' * 16}"], ids=["default", "tables"])
+def test_input_colors_that_change_nothing(stack: Stack, meters: Meters, colors: str) -> None:
+    """A default without a protocol to take colors from, and tables in which everything is green."""
+    meters.profile(1, f"srtcm_rfc2697 {SLOW} 10 0 1")
+    meters.policy(1)
+    meters.do(f"create port meter 0 1 1 1 yes 0xff 0 {colors}", "del port meter 0 1")
+    metered(stack, 1)
+    assert 10 <= passed(stack, some(50)) <= 10 + SLACK
 
 
 def test_templates_have_none(stack: Stack, meters: Meters) -> None:

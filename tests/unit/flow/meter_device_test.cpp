@@ -6,6 +6,7 @@
 #include "tests/unit/flow/fake_device.hpp"
 #include "tests/unit/verbs/fake_rdma.hpp"
 
+#include <array>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <set>
@@ -142,6 +143,31 @@ TEST_F(PortMetersTest, ThereAreNoneThatNoRuleCouldRun) {
     EXPECT_EQ(created.error().what, can.error().what);
     EXPECT_EQ(meters_of(*steering_by(FlowEngine::automatic)).capabilities()->n_max,
               2u << kLogInAll);
+}
+
+/// What gives all packets the same color is no color-aware metering; there are no header fields to
+/// which a default would be the alternative.
+TEST_F(PortMetersTest, InputColorsMayBeGreen) {
+    const auto steering = steering_by(FlowEngine::mlx5);
+    Meters meters = meters_of(*steering);
+    EXPECT_EQ(meters.capabilities()->meter_policy_n_max, meters.capabilities()->n_max);
+    rdma.fail_always("create_cq_ex", ENOMEM); // which is called to write what is accepted
+    std::array<rte_color, 64> dscp{};
+    std::array<rte_color, 16> vlan{};
+    const auto refusal = [&] { return meters.create(1, params).error().code; };
+    params.default_input_color = RTE_COLOR_RED;
+    EXPECT_EQ(refusal(), ENOMEM);
+    params.dscp_table = dscp.data();
+    params.vlan_table = vlan.data();
+    EXPECT_EQ(refusal(), ENOMEM);
+    dscp.back() = RTE_COLOR_YELLOW;
+    EXPECT_EQ(refusal(), ENOTSUP);
+    dscp.back() = RTE_COLOR_GREEN;
+    vlan.back() = RTE_COLOR_RED;
+    EXPECT_EQ(refusal(), ENOTSUP);
+    vlan.back() = RTE_COLOR_GREEN;
+    params.use_prev_mtr_color = 1;
+    EXPECT_EQ(refusal(), ENOTSUP);
 }
 
 /// No queue can be created that writes them.

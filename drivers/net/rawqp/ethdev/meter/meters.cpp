@@ -56,6 +56,15 @@ MeterResult<void> check_known(const Map& map, uint32_t id, rte_mtr_error_type ty
                   kind, id);
 }
 
+constexpr size_t kDscpValues = 64, kVlanValues = 16; // those of DEI and PCP
+
+/// Whether the table gives no packet another color. None is the same as a green one.
+bool is_green(const rte_color* table, size_t values) {
+    return table == nullptr || std::all_of(table, table + values, [](const rte_color& color) {
+               return number_in(color) == RTE_COLOR_GREEN;
+           });
+}
+
 constexpr auto kProfileId = RTE_MTR_ERROR_TYPE_METER_PROFILE_ID;
 constexpr auto kPolicyId = RTE_MTR_ERROR_TYPE_METER_POLICY_ID;
 constexpr auto kMeterId = RTE_MTR_ERROR_TYPE_MTR_ID;
@@ -84,7 +93,7 @@ MeterResult<rte_mtr_capabilities> Meters::capabilities() {
     can.meter_srtcm_rfc2697_n_max = can.meter_trtcm_rfc2698_n_max = can.meter_trtcm_rfc4115_n_max =
         *can_be;
     can.meter_rate_max = kMostRate;
-    can.meter_policy_n_max = UINT32_MAX;
+    can.meter_policy_n_max = can.n_max; // rte_mtr.h allows no more
     can.srtcm_rfc2697_byte_mode_supported = can.srtcm_rfc2697_packet_mode_supported = 1;
     can.trtcm_rfc2698_byte_mode_supported = can.trtcm_rfc2698_packet_mode_supported = 1;
     can.trtcm_rfc4115_byte_mode_supported = can.trtcm_rfc4115_packet_mode_supported = 1;
@@ -145,13 +154,13 @@ MeterResult<void> Meters::check(const rte_mtr_params& params) const {
     if (auto known = check_known(policies_, params.meter_policy_id, kPolicyId, "meter policy");
         !known)
         return known;
-    if (params.use_prev_mtr_color != 0 ||
-        number_in(params.default_input_color) != RTE_COLOR_GREEN || params.dscp_table != nullptr ||
-        params.vlan_table != nullptr)
-        return refuse(
-            ENOTSUP, RTE_MTR_ERROR_TYPE_MTR_PARAMS,
-            "packets have no color before they are metered: use no earlier meter's color, "
-            "no table of DSCP or VLAN values, and green as the color at first");
+    // default_input_color is for meters that take colors from headers (input_color_proto_mask),
+    // which cannot be set.
+    if (params.use_prev_mtr_color != 0 || !is_green(params.dscp_table, kDscpValues) ||
+        !is_green(params.vlan_table, kVlanValues))
+        return refuse(ENOTSUP, RTE_MTR_ERROR_TYPE_MTR_PARAMS,
+                      "packets have no color before they are metered: use no earlier meter's "
+                      "color, and green for all values in tables of DSCP or VLAN values");
     return {};
 }
 
