@@ -4,6 +4,7 @@
 #include "tests/unit/ethdev/port_fixture.hpp"
 #include "tests/unit/flow/rule.hpp"
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <thread>
@@ -216,6 +217,23 @@ TEST_F(PortTest, HashConfiguration) {
     ASSERT_EQ(rte_eth_dev_rss_hash_conf_get(id(), &conf), 0);
     EXPECT_TRUE(std::equal(std::begin(key), std::end(key), kDefaultRssKey.begin()));
 }
+
+#if RTE_VERSION < RTE_VERSION_NUM(23, 11, 0, 0)
+/// Which was allowed: "Others assume 40 bytes".
+TEST_F(PortTest, AHashKeyOfUnsaidLength) {
+    bring_up();
+    std::array<uint8_t, kRssKeyBytes> key{}, told{};
+    key.fill(0x5a);
+    rte_eth_rss_conf conf{};
+    conf.rss_key = key.data();
+    conf.rss_hf = RTE_ETH_RSS_NONFRAG_IPV4_TCP;
+    ASSERT_EQ(rte_eth_dev_rss_hash_update(id(), &conf), 0);
+    conf.rss_key = told.data();
+    conf.rss_key_len = told.size();
+    ASSERT_EQ(rte_eth_dev_rss_hash_conf_get(id(), &conf), 0);
+    EXPECT_EQ(told, key);
+}
+#endif
 
 #if RTE_VERSION >= RTE_VERSION_NUM(23, 11, 0, 0)
 TEST_F(PortTest, HashFunction) {

@@ -27,11 +27,18 @@ int apply(Port& port, const RssState& wanted) {
     return 0;
 }
 
+/// The key of a configuration, if it has one. Before DPDK 23.11, the length is for drivers that
+/// know several; applications leave it at 0, and the others assume 40 bytes. Since then, ethdev
+/// compares it with hash_key_size.
+std::span<const uint8_t> key_of(const rte_eth_rss_conf& conf) {
+    if (conf.rss_key == nullptr) return {};
+    return {conf.rss_key, conf.rss_key_len != 0 ? conf.rss_key_len : kRssKeyBytes};
+}
+
 /// Takes over types, function and key; what the configuration leaves open stays as it was.
 Result<void> take(const rte_eth_rss_conf& conf, uint64_t types, const RssHash& before,
                   RssState& rss) {
-    const std::span given(conf.rss_key, conf.rss_key != nullptr ? conf.rss_key_len : 0);
-    const auto hash = hash_for(compat::rss_function(conf), types, given, before);
+    const auto hash = hash_for(compat::rss_function(conf), types, key_of(conf), before);
     if (!hash) return fail(hash.error().code, "RSS: {}", hash.error().what);
     rss.key = hash->key;
     rss.symmetric = hash->symmetric;
