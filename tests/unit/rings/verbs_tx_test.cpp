@@ -1,81 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Send through verbs calls.
-#include "drivers/net/rawqp/rings/verbs/format.hpp"
-#include "tests/unit/rings/tx_ring.hpp"
-#include "tests/unit/verbs/queues.hpp"
+#include "tests/unit/rings/verbs_tx.hpp"
 
 namespace rings_test {
-
-using namespace verbs_test;
 namespace {
 
 using namespace std::literals;
 
-constexpr uint64_t kChecksums =
-    RTE_ETH_TX_OFFLOAD_IPV4_CKSUM | RTE_ETH_TX_OFFLOAD_TCP_CKSUM | RTE_ETH_TX_OFFLOAD_UDP_CKSUM;
-
 /// As applications register it for net_mlx5.
 constexpr rte_mbuf_dynflag kNoInline{.name = "mlx5_fine_granularity_inline", .flags = 0};
-
-/// The parameter: whether through ibv_wr_*.
-class VerbsTx : public TxRingTest, public testing::WithParamInterface<bool> {
-  protected:
-    VerbsTx() : TxRingTest(rawqp::kVerbsFormat) {}
-
-    void start(uint64_t offloads = RTE_ETH_TX_OFFLOAD_MULTI_SEGS) {
-        spec.cq = &cq.handle;
-        spec.qp = &qp.handle.qp_base;
-        spec.qp_ex = GetParam() ? &qp.handle : nullptr;
-        if (spec.descriptors == 0) spec.descriptors = 64;
-        spec.max_segments = 8;
-        spec.offloads = offloads;
-        start_ring();
-    }
-    void TearDown() override {
-        TxRingTest::TearDown();
-        EXPECT_EQ(cq.misuse, 0);
-        EXPECT_FALSE(cq.open);
-    }
-    void forget() override { executed = qp.posted.size(); }
-    /// Executes the oldest request and returns the packet's bytes.
-    std::vector<uint8_t> execute() {
-        EXPECT_LT(executed, qp.posted.size());
-        const auto& [request, sges] = qp.posted[executed++];
-        std::vector<uint8_t> bytes;
-        if (request.opcode == IBV_WR_TSO) {
-            const auto* header = static_cast<const uint8_t*>(request.tso.hdr);
-            bytes.assign(header, header + request.tso.hdr_sz);
-        } else {
-            EXPECT_EQ(request.opcode, IBV_WR_SEND);
-        }
-        const bool inlined = (request.send_flags & IBV_SEND_INLINE) != 0;
-        for (const ibv_sge& sge : sges) {
-            if (!inlined) {
-                EXPECT_EQ(sge.lkey & ~1u, FakeMrs::kLkey);
-            }
-            EXPECT_GT(sge.length, 0u);
-            const auto* from = reinterpret_cast<const uint8_t*>(sge.addr);
-            bytes.insert(bytes.end(), from, from + sge.length);
-        }
-        if (request.send_flags & IBV_SEND_SIGNALED) {
-            cq.queue.push_back({.wr_id = request.wr_id});
-            ++completions;
-        }
-        return bytes;
-    }
-    void execute_all() {
-        while (executed < qp.posted.size())
-            execute();
-    }
-    void break_queue(ibv_wc_status status) {
-        for (; executed < qp.posted.size(); status = IBV_WC_WR_FLUSH_ERR)
-            cq.queue.push_back({.wr_id = qp.posted[executed++].request.wr_id, .status = status});
-    }
-
-    FakeVerbsCq cq;
-    FakeVerbsQp qp;
-    size_t executed = 0;
-};
 
 TEST_P(VerbsTx, EveryBatchSizeInOneCallEach) {
     start();
@@ -296,103 +229,6 @@ TEST_P(VerbsTx, RunsAreCompletedOneByOne) {
     EXPECT_EQ(in_use(), 0u);
 }
 
-TEST_P(VerbsTx, ChecksumRequests) {
-    start(kChecksums);
-    const auto flags_of = [&](uint64_t flags) {
-        rte_mbuf* mbuf = packet(1, {64});
-        mbuf->l2_len = 14;
-        mbuf->l3_len = 20;
-        mbuf->ol_flags = flags;
-        EXPECT_EQ(send({mbuf}), 1u);
-        return qp.posted.back().request.send_flags & IBV_SEND_IP_CSUM;
-    };
-    EXPECT_EQ(flags_of(0), 0u);
-    EXPECT_NE(flags_of(RTE_MBUF_F_TX_IPV4 | RTE_MBUF_F_TX_UDP_CKSUM), 0u);
-    EXPECT_NE(flags_of(RTE_MBUF_F_TX_IPV6 | RTE_MBUF_F_TX_TCP_CKSUM), 0u);
-    EXPECT_NE(flags_of(RTE_MBUF_F_TX_IPV4 | RTE_MBUF_F_TX_IP_CKSUM | RTE_MBUF_F_TX_TCP_CKSUM), 0u);
-    execute_all();
-
-    // Only the IP header: computed in software, and the device does not touch L4.
-    EXPECT_EQ(flags_of(RTE_MBUF_F_TX_IPV4 | RTE_MBUF_F_TX_IP_CKSUM), 0u);
-    const auto bytes = execute();
-    auto untouched = expected(1, 64);
-    EXPECT_EQ(rte_raw_cksum(&bytes[14], 20), 0xffff);
-    untouched[24] = bytes[24];
-    untouched[25] = bytes[25];
-    EXPECT_EQ(bytes, untouched);
-}
-
-/// Also if it spans several mbufs; a packet without all of it is dropped.
-TEST_P(VerbsTx, ChecksumOfAHeaderInPieces) {
-    start(kChecksums | RTE_ETH_TX_OFFLOAD_MULTI_SEGS);
-    const std::vector<std::vector<uint16_t>> whole = {
-        {14, 66}, {20, 60}, {25, 55}, {9, 2, 9, 5, 55}, {34, 46}};
-    const std::vector<std::vector<uint16_t>> cut = {{20, 13}, {33}};
-    for (const auto& lengths : {whole, cut})
-        for (const auto& shape : lengths) {
-            rte_mbuf* mbuf = packet(1, shape);
-            mbuf->l2_len = 14;
-            mbuf->l3_len = 20;
-            mbuf->ol_flags = RTE_MBUF_F_TX_IPV4 | RTE_MBUF_F_TX_IP_CKSUM;
-            ASSERT_EQ(send({mbuf}), 1u);
-        }
-    EXPECT_EQ(ring->counters.errors, cut.size());
-    ASSERT_EQ(qp.posted.size(), whole.size());
-    for (size_t i = 0; i < whole.size(); ++i) {
-        const auto bytes = execute();
-        auto untouched = expected(1, 80);
-        EXPECT_EQ(rte_raw_cksum(&bytes[14], 20), 0xffff) << i;
-        untouched[24] = bytes[24];
-        untouched[25] = bytes[25];
-        EXPECT_EQ(bytes, untouched) << i;
-    }
-}
-
-/// What the burst would drop for lack of the header.
-TEST_P(VerbsTx, PrepareRefusesAHeaderThatIsNotThere) {
-    start(kChecksums | RTE_ETH_TX_OFFLOAD_MULTI_SEGS | RTE_ETH_TX_OFFLOAD_TCP_TSO);
-    constexpr uint64_t kHeader = RTE_MBUF_F_TX_IPV4 | RTE_MBUF_F_TX_IP_CKSUM;
-    struct {
-        std::vector<uint16_t> lengths;
-        uint16_t l3_len;
-        uint64_t flags;
-        bool sound;
-    } const cases[] = {
-        {{34}, 20, kHeader, true},
-        {{14, 20}, 20, kHeader, true},
-        {{33}, 20, kHeader, false},
-        {{20, 13}, 20, kHeader, false},
-        {{64}, 19, kHeader, false},
-        {{64}, 0, kHeader, false},
-        {{64}, 0, kHeader | RTE_MBUF_F_TX_UDP_CKSUM, true}, // the device finds it
-        {{64}, 0, 0, true},
-    };
-    for (const auto& c : cases) {
-        rte_mbuf* packets[] = {packet(0, {64}), packet(0, c.lengths)};
-        packets[1]->l2_len = 14;
-        packets[1]->l3_len = c.l3_len;
-        packets[1]->ol_flags = c.flags;
-        rte_errno = 0;
-        EXPECT_EQ(rawqp::kVerbsFormat.tx_prepare(ring, packets, 2), c.sound ? 2 : 1);
-        EXPECT_EQ(rte_errno, c.sound ? 0 : EINVAL);
-        const uint64_t before = ring->counters.errors;
-        ASSERT_EQ(send(packets, 2), 2u);
-        EXPECT_EQ(ring->counters.errors - before, c.sound ? 0u : 1u);
-        execute_all();
-    }
-    rte_mbuf* large = packet(0, {200});
-    large->ol_flags = kHeader | RTE_MBUF_F_TX_TCP_SEG;
-    large->l2_len = 14;
-    large->l3_len = large->l4_len = 20;
-    large->tso_segsz = 50;
-    ring->max_tso = 1 << 16;
-    EXPECT_EQ(rawqp::kVerbsFormat.tx_prepare(ring, &large, 1), 1u) << "segments are the device's";
-    rte_pktmbuf_free(large);
-    rte_mbuf* runt = packet(0, {13});
-    EXPECT_EQ(rawqp::kVerbsFormat.tx_prepare(ring, &runt, 1), 0u) << "as for all formats";
-    rte_pktmbuf_free(runt);
-}
-
 TEST_P(VerbsTx, ErrorCountsTheLostAndResets) {
     start();
     std::vector<rte_mbuf*> packets;
@@ -579,9 +415,7 @@ TEST_P(VerbsTx, AnErrorAfterACleanupWithALimit) {
     EXPECT_EQ(ring->counters.packets, 9u);
 }
 
-INSTANTIATE_TEST_SUITE_P(, VerbsTx, testing::Bool(), [](const auto& info) {
-    return std::string(info.param ? "WorkRequests" : "PostSend");
-});
+INSTANTIATE_TEST_SUITE_P(, VerbsTx, testing::Bool(), way_of);
 
 } // namespace
 } // namespace rings_test

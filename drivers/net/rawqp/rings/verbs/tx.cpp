@@ -30,17 +30,18 @@ namespace {
 }
 
 /// Cold: the provider refused the run's packets from `accepted` on. It may have reason to refuse
-/// one of them for ever, so they are dropped.
-[[gnu::noinline, gnu::cold]] void drop_refused(VerbsTxRing& ring, rte_mbuf** packets,
-                                               const TxRun& run, uint16_t accepted) {
-    uint16_t head = ring.mbufs.head();
-    for (uint16_t i = 0; i < accepted; ++i)
-        head = static_cast<uint16_t>(head + packets[i]->nb_segs);
-    ring.mbufs.set_head(head);
-    for (uint16_t i = accepted; i < run.packets; ++i) {
+/// one of them for ever, so they are dropped. Some may be copies of what the application gave.
+[[gnu::noinline, gnu::cold]] void drop_refused(VerbsTxRing& ring, const TxRun& run,
+                                               uint16_t accepted) {
+    uint16_t next = ring.mbufs.head();
+    for (uint16_t i = 0; i < run.packets; ++i) {
+        if (i == accepted) ring.mbufs.set_head(next);
+        rte_mbuf* const packet = ring.mbufs.slot(next);
+        next = static_cast<uint16_t>(next + segments_of(*packet));
+        if (i < accepted) continue;
         count_down(ring.counters.packets);
-        count_down(ring.counters.bytes, packets[i]->pkt_len);
-        drop(ring, packets[i]);
+        count_down(ring.counters.bytes, packet->pkt_len);
+        drop(ring, packet);
     }
 }
 
@@ -57,7 +58,7 @@ inline uint16_t send_run(VerbsTxRing& ring, rte_mbuf** packets, uint16_t count, 
         count_up(ring.counters.packets, run.packets);
         count_up(ring.counters.bytes, run.bytes);
         if (accepted < run.packets) [[unlikely]]
-            drop_refused(ring, packets, run, accepted);
+            drop_refused(ring, run, accepted);
         else
             ring.mbufs.set_head(run.head);
     }

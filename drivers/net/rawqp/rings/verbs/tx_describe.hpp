@@ -30,13 +30,42 @@ inline bool wants_header_checksum_only(const rte_mbuf& packet) {
     return (packet.ol_flags & (RTE_MBUF_F_TX_L4_MASK | kHeader)) == kHeader;
 }
 
+/// Frees what prepared() returned for a packet, as it is not sent now, without the packet itself.
+inline void discard(const rte_mbuf& packet, rte_mbuf* prepared) {
+    if (prepared != &packet) rte_pktmbuf_free(prepared);
+}
+
+/// Frees a packet for which a copy is sent. The array of the caller, who may go on to use it for
+/// another queue, keeps its pointer.
+inline void take_for(rte_mbuf& packet, const rte_mbuf* prepared) {
+    if (prepared != &packet) [[unlikely]]
+        rte_pktmbuf_free(&packet);
+}
+
+/// Cold: the packet with the checksum of its IPv4 header, or null.
+[[gnu::noinline, gnu::cold]] inline rte_mbuf* with_checksum(rte_mbuf& packet,
+                                                            uint16_t max_segments) {
+    rte_mbuf* const ready = with_ipv4_checksum(packet);
+    if (ready == nullptr || sendable(*ready, max_segments)) return ready;
+    discard(packet, ready); // a copy in smaller mbufs
+    return nullptr;
+}
+
+/// What is to be sent for the packet: itself, or a copy if it needs a change and others hold its
+/// data as well. Null: it cannot be sent.
+///
 /// IBV_SEND_IP_CSUM makes the device compute both the IPv4 header and the L4 checksum. It serves
 /// every request that includes L4 (a correct IPv4 header checksum stays what it was); the IPv4
-/// header alone is done here. False: the packet does not have the whole header.
-inline bool prepare_checksums(rte_mbuf& packet) {
-    if (!wants_header_checksum_only(packet)) [[likely]]
-        return true;
-    return set_ipv4_checksum(packet);
+/// header alone is done here, except for packets to be segmented.
+template <TxOptions O> inline rte_mbuf* prepared(const VerbsTxRing& ring, rte_mbuf& packet) {
+    const uint16_t max_segments = O.multi_segment ? ring.max_segments : 1;
+    if (!sendable(packet, max_segments)) [[unlikely]]
+        return nullptr;
+    if constexpr (!O.checksum) return &packet;
+    const bool segmented = O.tso && (packet.ol_flags & RTE_MBUF_F_TX_TCP_SEG) != 0;
+    if (segmented || !wants_header_checksum_only(packet)) [[likely]]
+        return &packet;
+    return with_checksum(packet, max_segments);
 }
 
 /// Describes in `sges` the packet's segments without its first `skip` bytes. Returns how many, or 0
@@ -58,18 +87,14 @@ inline uint8_t gather(VerbsTxRing& ring, ibv_sge* sges, const rte_mbuf& packet, 
     return count;
 }
 
-/// Describes one packet as request `index`, whose segments start at `head`. False: it cannot be
-/// sent.
+/// Describes one packet, as prepared() returned it, as request `index`, whose segments start at
+/// `head`. False: it cannot be sent.
 template <TxOptions O>
-inline bool describe(VerbsTxRing& ring, uint16_t index, rte_mbuf& packet, uint16_t head) {
-    if (!sendable(packet, O.multi_segment ? ring.max_segments : 1)) [[unlikely]]
-        return false;
+inline bool describe(VerbsTxRing& ring, uint16_t index, const rte_mbuf& packet, uint16_t head) {
     uint32_t header = 0;
     if (O.tso && (packet.ol_flags & RTE_MBUF_F_TX_TCP_SEG) != 0) {
         header = checked_tso_header(ring, packet);
         if (header == 0) return false;
-    } else if constexpr (O.checksum) {
-        if (!prepare_checksums(packet)) return false;
     }
     const uint8_t sges = gather(ring, sges_of<O>(ring, index), packet, header);
     ring.requests[index] = {head, sges, static_cast<uint8_t>(header)};
@@ -91,17 +116,21 @@ inline TxRun describe_plain_run(VerbsTxRing& ring, rte_mbuf** packets, uint16_t 
     TxRun run;
     count = RTE_MIN(count, ring.mbufs.room());
     for (; run.packets < count; ++run.packets) {
-        rte_mbuf* const packet = packets[run.packets];
-        run.unsendable = !sendable(*packet, 1) || (O.checksum && !prepare_checksums(*packet));
+        rte_mbuf* const packet = prepared<O>(ring, *packets[run.packets]);
+        run.unsendable = packet == nullptr;
         if (run.unsendable) [[unlikely]]
             break;
         const auto address = rte_pktmbuf_mtod(packet, uintptr_t);
         if (address - mr.start >= mr.end - mr.start) [[unlikely]] {
             const MrEntry* const found = ring.mrs.find(address);
             run.unsendable = found == nullptr;
-            if (run.unsendable) break;
+            if (run.unsendable) {
+                discard(*packets[run.packets], packet);
+                break;
+            }
             mr = *found;
         }
+        if (O.checksum) take_for(*packets[run.packets], packet);
         sges[run.packets] = {.addr = address, .length = packet->data_len, .lkey = mr.lkey};
         ring.mbufs.slot(static_cast<uint16_t>(head + run.packets)) = packet;
         run.bytes += packet->pkt_len;
@@ -117,13 +146,19 @@ inline TxRun describe_run(VerbsTxRing& ring, rte_mbuf** packets, uint16_t count)
     TxRun run{.head = ring.mbufs.head()};
     const auto limit = static_cast<uint16_t>(run.head + ring.mbufs.room());
     for (; run.packets < count; ++run.packets) {
-        rte_mbuf* packet = packets[run.packets];
+        rte_mbuf& given = *packets[run.packets];
+        const auto room = static_cast<uint16_t>(limit - run.head);
         // A packet of more than max_segments is dropped rather than waited for.
-        if (RTE_MIN(packet->nb_segs, ring.max_segments) > static_cast<uint16_t>(limit - run.head))
+        if (RTE_MIN(given.nb_segs, ring.max_segments) > room) break;
+        rte_mbuf* const packet = prepared<O>(ring, given);
+        const bool waits = packet != nullptr && packet->nb_segs > room; // a copy may be longer
+        run.unsendable =
+            packet == nullptr || (!waits && !describe<O>(ring, run.packets, *packet, run.head));
+        if (waits || run.unsendable) [[unlikely]] {
+            discard(given, packet);
             break;
-        run.unsendable = !describe<O>(ring, run.packets, *packet, run.head);
-        if (run.unsendable) [[unlikely]]
-            break;
+        }
+        if (O.checksum) take_for(given, packet);
         run.head = keep(ring.mbufs, packet, run.head);
         run.bytes += packet->pkt_len;
     }
