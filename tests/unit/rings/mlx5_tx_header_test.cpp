@@ -386,12 +386,39 @@ TEST_F(Mlx5TxHeader, PrepareRefusesWhatTheDeviceWouldRefuse) {
         {"segment size beyond 14 bits", EINVAL, [](rte_mbuf& m) { m.tso_segsz = 0x4000; }},
         {"TCP header too short", EINVAL, [](rte_mbuf& m) { m.l4_len = 16; }},
         {"no Ethernet header", EINVAL, [](rte_mbuf& m) { m.l2_len = 0; }},
+        {"no IP header", EINVAL, [](rte_mbuf& m) { m.l3_len = 0; }},
+        {"IPv6", 0,
+         [](rte_mbuf& m) {
+             m.ol_flags = RTE_MBUF_F_TX_TCP_SEG | RTE_MBUF_F_TX_IPV6;
+             m.l3_len = 40;
+         }},
+        {"IPv6 header too short", EINVAL,
+         [](rte_mbuf& m) { m.ol_flags = RTE_MBUF_F_TX_TCP_SEG | RTE_MBUF_F_TX_IPV6; }},
         {"header longer than the packet", EINVAL, [](rte_mbuf& m) { m.l3_len = 400; }},
         {"header longer than a WQE holds", EINVAL, [](rte_mbuf& m) { m.l3_len = 160; }},
         {"IPv4 without checksum", EINVAL,
          [](rte_mbuf& m) { m.ol_flags &= ~RTE_MBUF_F_TX_IP_CKSUM; }},
         {"neither IPv4 nor IPv6", EINVAL, [](rte_mbuf& m) { m.ol_flags = RTE_MBUF_F_TX_TCP_SEG; }},
         {"VXLAN", 0,
+         [](rte_mbuf& m) {
+             m.ol_flags |= RTE_MBUF_F_TX_TUNNEL_VXLAN | RTE_MBUF_F_TX_OUTER_IPV4;
+             m.outer_l2_len = 14;
+             m.outer_l3_len = 20;
+             m.l2_len = 30;
+         }},
+        {"VXLAN without the outer headers", EINVAL,
+         [](rte_mbuf& m) {
+             m.ol_flags |= RTE_MBUF_F_TX_TUNNEL_VXLAN | RTE_MBUF_F_TX_OUTER_IPV4;
+             m.l2_len = 30;
+         }},
+        {"VXLAN with a short outer IPv6 header", EINVAL,
+         [](rte_mbuf& m) {
+             m.ol_flags |= RTE_MBUF_F_TX_TUNNEL_VXLAN | RTE_MBUF_F_TX_OUTER_IPV6;
+             m.outer_l2_len = 14;
+             m.outer_l3_len = 20;
+             m.l2_len = 30;
+         }},
+        {"VXLAN without its own header", EINVAL,
          [](rte_mbuf& m) {
              m.ol_flags |= RTE_MBUF_F_TX_TUNNEL_VXLAN | RTE_MBUF_F_TX_OUTER_IPV4;
              m.outer_l2_len = 14;

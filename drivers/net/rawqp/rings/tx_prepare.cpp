@@ -48,12 +48,27 @@ bool tunnel_enabled(uint64_t ol_flags, uint64_t offloads) {
     }
 }
 
+uint32_t shortest_ip(bool ipv6) { return ipv6 ? sizeof(rte_ipv6_hdr) : sizeof(rte_ipv4_hdr); }
+
+/// Whether the header of a packet to be segmented has room for everything that it consists of. The
+/// device repeats as many bytes as the lengths say.
+bool has_all_headers(const rte_mbuf& packet) {
+    const uint64_t flags = packet.ol_flags;
+    uint32_t l2 = RTE_ETHER_HDR_LEN;
+    if ((flags & RTE_MBUF_F_TX_TUNNEL_MASK) != 0) { // VXLAN, the only one that is offered
+        if (packet.outer_l2_len < RTE_ETHER_HDR_LEN ||
+            packet.outer_l3_len < shortest_ip((flags & RTE_MBUF_F_TX_OUTER_IPV6) != 0))
+            return false;
+        l2 += sizeof(rte_udp_hdr) + sizeof(rte_vxlan_hdr);
+    }
+    return packet.l2_len >= l2 && packet.l3_len >= shortest_ip((flags & RTE_MBUF_F_TX_IPV6) != 0) &&
+           packet.l4_len >= sizeof(rte_tcp_hdr);
+}
+
 /// For a packet with RTE_MBUF_F_TX_TCP_SEG.
 bool can_be_segmented(const TxRing& ring, const rte_mbuf& packet) {
-    constexpr uint32_t kMinTcp = 20;
     const uint32_t header = tso_header_bytes(packet);
-    return packet.l2_len >= RTE_ETHER_HDR_LEN && packet.l4_len >= kMinTcp &&
-           header <= kMaxTsoHeader && header < packet.pkt_len &&
+    return has_all_headers(packet) && header <= kMaxTsoHeader && header < packet.pkt_len &&
            packet.pkt_len - header <= ring.max_tso && packet.tso_segsz != 0 &&
            packet.tso_segsz <= kMaxSegmentSize;
 }
