@@ -323,6 +323,10 @@ REFUSED = {
     "ingress pattern eth / any num is 2 / end actions drop / end": "item any: a number of headers",
     "ingress pattern eth / any / ipv4 / end actions drop / end": "item ipv4 after item any",
     "ingress pattern eth has_vlan is 0 / vlan / end actions drop / end": "item vlan contradicts",
+    "ingress pattern eth type is 0x8100 has_vlan is 0 / end actions drop / end":
+        "item eth: no packet matches it: type is that of a VLAN tag, and has_vlan 0",
+    "ingress pattern eth / vlan inner_type is 0x8100 has_more_vlan is 0 / end actions drop / end":
+        "item vlan: no packet matches it: inner_type is that of a VLAN tag, and has_more_vlan 0",
     "ingress pattern eth / ipv4 / udp dst is 8472 / vxlan / end actions drop / end":
         "item vxlan contradicts field dst 0x2118 of item udp before it",
     "ingress pattern eth / ipv4 fragment_offset is 7 / end actions drop / end":

@@ -229,6 +229,32 @@ TEST(ItemsRefused, ContradictionsNameTheItem) {
                 HasSubstr("item ipv6: no such header has this value in field version"));
 }
 
+/// An item that says both that a tag follows and that none does.
+TEST(ItemsRefused, ATagThatIsNotThere) {
+    auto eth = zeroed<rte_flow_item_eth>(), eth_mask = eth;
+    eth.hdr.ether_type = RTE_BE16(0x8100);
+    eth_mask.hdr.ether_type = RTE_BE16(0xffff);
+    eth_mask.has_vlan = 1;
+    Rule rule;
+    rule.item(RTE_FLOW_ITEM_TYPE_ETH, &eth, &eth_mask);
+    FlowError error = refused(rule);
+    EXPECT_EQ(error.code, EINVAL);
+    EXPECT_EQ(error.type, RTE_FLOW_ERROR_TYPE_ITEM_SPEC);
+    EXPECT_EQ(error.cause, rule.pattern());
+    EXPECT_THAT(error.what, HasSubstr("type is that of a VLAN tag, and has_vlan 0 says"));
+
+    auto vlan = zeroed<rte_flow_item_vlan>(), vlan_mask = vlan;
+    vlan.hdr.eth_proto = RTE_BE16(0x88a8);
+    vlan_mask.hdr.eth_proto = RTE_BE16(0xffff);
+    vlan_mask.has_more_vlan = 1;
+    rule = Rule().item(RTE_FLOW_ITEM_TYPE_VLAN, &vlan, &vlan_mask);
+    error = refused(rule);
+    EXPECT_EQ(error.code, EINVAL);
+    EXPECT_EQ(error.type, RTE_FLOW_ERROR_TYPE_ITEM_SPEC);
+    EXPECT_EQ(error.cause, rule.pattern());
+    EXPECT_THAT(error.what, HasSubstr("inner_type is that of a VLAN tag, and has_more_vlan 0"));
+}
+
 std::vector<std::string> texts(const Rule& rule) {
     std::vector<std::string> list;
     const auto patterns = translate_pattern(rule.pattern());

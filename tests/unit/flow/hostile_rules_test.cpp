@@ -8,6 +8,7 @@
 #include <optional>
 #include <random>
 #include <set>
+#include <type_traits>
 
 namespace rawqp::test {
 namespace {
@@ -56,6 +57,23 @@ class HostileRulesTest : public FlowTableTest, public testing::WithParamInterfac
         item.last = below(8) == 0 ? maybe_bytes() : nullptr;
         items.push_back(item);
     }
+    /// Says of an item by its EtherType that a tag follows, and by its flag either.
+    template <class Item> void announce_tag(rte_flow_item& item) {
+        const auto fill = [&](const void*& half, rte_be16_t type, uint32_t flag) {
+            void* const bytes = memory.emplace_back(std::make_unique<Bytes256>())->data();
+            auto& made = *static_cast<Item*>(bytes);
+            if constexpr (std::is_same_v<Item, rte_flow_item_eth>) {
+                made.hdr.ether_type = type;
+                made.has_vlan = flag & 1;
+            } else {
+                made.hdr.eth_proto = type;
+                made.has_more_vlan = flag & 1;
+            }
+            half = bytes;
+        };
+        fill(item.spec, below(2) == 0 ? RTE_BE16(0x8100) : RTE_BE16(0x88a8), below(2));
+        fill(item.mask, 0xffff, 1);
+    }
     /// A usual stack of headers, with something odd in it now and then.
     void make_items() {
         items.clear();
@@ -64,7 +82,11 @@ class HostileRulesTest : public FlowTableTest, public testing::WithParamInterfac
         constexpr rte_flow_item_type kTunnels[] = {
             RTE_FLOW_ITEM_TYPE_VXLAN, RTE_FLOW_ITEM_TYPE_GENEVE, RTE_FLOW_ITEM_TYPE_MPLS};
         add_item(RTE_FLOW_ITEM_TYPE_ETH);
-        if (below(4) == 0) add_item(RTE_FLOW_ITEM_TYPE_VLAN);
+        if (below(16) == 0) announce_tag<rte_flow_item_eth>(items.back());
+        if (below(4) == 0) {
+            add_item(RTE_FLOW_ITEM_TYPE_VLAN);
+            if (below(4) == 0) announce_tag<rte_flow_item_vlan>(items.back());
+        }
         if (below(4) != 0) {
             add_item(below(3) == 0 ? RTE_FLOW_ITEM_TYPE_IPV6 : RTE_FLOW_ITEM_TYPE_IPV4);
             if (below(2) == 0) {

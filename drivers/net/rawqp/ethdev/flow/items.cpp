@@ -261,7 +261,13 @@ FlowResult<void> Translator::close_l2(const rte_flow_item& item) {
             patterns_.push_back(next);
         }
     });
-    return {};
+    if (!patterns_.empty()) return {};
+    const bool outermost = item.type == RTE_FLOW_ITEM_TYPE_ETH;
+    return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ITEM_SPEC, &item,
+                  "item {}: no packet matches it: {} is that of a VLAN tag, and {} 0 says that "
+                  "none follows: clear one of the two masks",
+                  item_name(item.type), outermost ? "type" : "inner_type",
+                  outermost ? "has_vlan" : "has_more_vlan");
 }
 
 FlowResult<void> Translator::add_any(const rte_flow_item& item) {
