@@ -37,10 +37,6 @@ def has_range(rule: Rule, _: Sequence[Rule]) -> bool:
     return any(one.last is not None for item in rule.items for one in item.conditions)
 
 
-def spreads(rule: Rule, _: Sequence[Rule]) -> bool:
-    return len(rule.queues) > 1
-
-
 def twice(rule: Rule, others: Sequence[Rule]) -> bool:
     return any(rule.priority == other.priority for other in others)
 

@@ -13,8 +13,7 @@ from rig.flow_forward import ARGUMENTS, ForwardRun, forwarded
 from rig.flow_meters import meters_of_one_color
 from rig.flow_frames import Words
 from rig.flow_random import QUEUES, random_round
-from rig.flow_reasons import (all_of, any_of, asks, asks_for, carries, changes, has, has_range, samples, spreads,
-                              twice)
+from rig.flow_reasons import all_of, any_of, asks, asks_for, carries, changes, has, has_range, samples, twice
 from rig.flow_runs import FlowRun, GroupRun, Refusals, grouped, of_zero_ports
 from rig.guide import matched_fields
 from rig.ports import lossless
@@ -36,7 +35,6 @@ REFUSED: Refusals = {
     "item icmp6?: field .* cannot be matched inside a tunnel": carries("icmp", "icmp6"),
     "field has_more_vlan cannot be matched": asks("has_more_vlan"),  # after the second tag
     "field packet_id cannot be matched": asks("packet_id"),
-    "none of its types applies": spreads,
     "a rule of the same priority matches": twice,
     "the device has a rule with this match already": twice,  # such as for an EtherType and for its item
     r"cannot create steering rule .*/esp": carries("esp"),

@@ -17,7 +17,7 @@ from rig.flow_model import Header, Item, Rule, dissect
 from rig.flow_frames import Words
 from rig.flow_random import QUEUES, random_round
 from rig.flow_reasons import (all_of, any_of, asks, asks_for, carries, changes, copies_fields, counts, drops, edits,
-                              has, has_range, meters, of_first_group, of_later_group, received, sent, spreads, twice)
+                              has, has_range, meters, of_first_group, of_later_group, received, sent, twice)
 from rig.flow_runs import Excuse, FlowRun, GroupRun, Refusals, grouped, of_zero_ports
 from rig.guide import matched_fields
 from rig.ports import PortSpec
@@ -49,7 +49,6 @@ OURS: Refusals = {
     "field .* cannot be matched inside a tunnel": carries("icmp", "icmp6"),
     "field has_more_vlan cannot be matched": asks("has_more_vlan"),
     "field packet_id cannot be matched": asks("packet_id"),
-    "none of its types applies": spreads,
     "counters by DevX only": counts,
     "a rule of the same priority matches": twice,
     # Not accepted by mlx5_ib through verbs, where the counters are.

@@ -237,8 +237,17 @@ TEST_F(FlowTableTest, RssRefusals) {
     static const uint16_t bad[] = {0, 9};
     EXPECT_THAT(refused(rss([](auto& conf) { conf.queue = bad; })),
                 HasSubstr("action rss: no Rx queue 9"));
-    EXPECT_THAT(refused(rss([](auto& conf) { conf.types = RTE_ETH_RSS_IPV6; })),
-                HasSubstr("none of its types applies"));
+}
+
+/// They are ignored, as rte_flow's guide says: nothing is hashed.
+TEST_F(FlowTableTest, TypesOfAnRssThatFitNoPacketOfThePattern) {
+    start();
+    ASSERT_NE(create(Rule().item(RTE_FLOW_ITEM_TYPE_IPV4).rss({2, 0}, RTE_ETH_RSS_IPV6)), nullptr)
+        << error.message;
+    ASSERT_THAT(device.flows, SizeIs(1));
+    const auto& qp = *device.flows[0]->qp;
+    EXPECT_EQ(qp.hash_fields, 0u);
+    EXPECT_EQ(qp.queues, std::vector<uint16_t>{2});
 }
 
 TEST_F(FlowTableTest, RssOfWhatATunnelCarries) {

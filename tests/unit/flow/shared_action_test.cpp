@@ -232,8 +232,6 @@ TEST_F(SharedActionTest, WhatIsNotAnUpdateIsRefused) {
         return std::string(error.message);
     };
     EXPECT_THAT(refused_update(rss, RssAction({9}).action), HasSubstr("no Rx queue 9"));
-    EXPECT_THAT(refused_update(rss, RssAction({2, 3}, RTE_ETH_RSS_IPV6).action),
-                HasSubstr("none of its types applies to packets of this pattern (eth/ipv4)"));
     RssAction inner({2, 3});
     inner.conf.level = 2;
     EXPECT_THAT(refused_update(rss, inner.action), HasSubstr("level 2 hashes what a tunnel"));
@@ -255,11 +253,23 @@ TEST_F(SharedActionTest, WhatIsNotAnUpdateIsRefused) {
 /// The error points to the indirect action, not to the one behind the handle.
 TEST_F(SharedActionTest, RefusalsNameTheRulesOwnAction) {
     start();
-    const Rule rule =
-        ipv4_from(1).indirect(share(RssAction({0, 1}, RTE_ETH_RSS_NONFRAG_IPV6_TCP).action));
+    RssAction inner({0, 1});
+    inner.conf.level = 2;
+    const Rule rule = ipv4_from(1).indirect(share(inner.action));
     EXPECT_EQ(create(rule), nullptr);
-    EXPECT_THAT(error.message, HasSubstr("none of its types applies"));
+    EXPECT_THAT(error.message, HasSubstr("level 2 hashes what a tunnel"));
     EXPECT_EQ(error.cause, rule.actions());
+}
+
+/// Types that fit no packet of the pattern are ignored, and the next update may give others.
+TEST_F(SharedActionTest, AnUpdateToTypesThatFitNothingLeavesOneQueue) {
+    start();
+    auto* const rss = share(RssAction({0, 1}).action);
+    ASSERT_NE(create(ipv4_from(1).indirect(rss)), nullptr) << error.message;
+    ASSERT_EQ(update(rss, RssAction({3, 2}, RTE_ETH_RSS_IPV6).action), 0) << error.message;
+    EXPECT_THAT(queues(), testing::ElementsAre(std::vector<uint16_t>{3}));
+    ASSERT_EQ(update(rss, RssAction({3, 2}).action), 0) << error.message;
+    EXPECT_THAT(queues(), testing::ElementsAre(std::vector<uint16_t>{3, 2}));
 }
 
 TEST_F(SharedActionTest, LifeOfHandles) {

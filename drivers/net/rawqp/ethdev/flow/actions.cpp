@@ -180,13 +180,6 @@ RssDestination RssSpread::destination(uint64_t hash_fields, RssDestination memor
     return destination_of(table, key, hash_fields, std::move(memory));
 }
 
-tl::unexpected<FlowError> refuse_types(const rte_flow_action& action, const Pattern& pattern) {
-    return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ACTION_CONF, &action,
-                  "action rss: none of its types applies to packets of this pattern ({}), all "
-                  "would go to one queue: add a fitting type or use action queue",
-                  pattern.names());
-}
-
 namespace {
 
 FlowResult<void> handle_rss(ActionContext& context, const rte_flow_action& action) {
@@ -196,7 +189,6 @@ FlowResult<void> handle_rss(ActionContext& context, const rte_flow_action& actio
         return ok;
     if (auto ok = check_level(context, action); !ok) return ok;
     read_rss(conf, context.scope.table_entries, context.collected);
-    if (conf.types != 0) context.collected.chosen_rss = &action;
     return set_fate(context, action, "rss");
 }
 
@@ -275,7 +267,6 @@ FlowResult<void> handle_indirect(ActionContext& context, const rte_flow_action& 
     }
     FlowActions& collected = context.collected;
     collected.named.replace(shared->action, action);
-    if (collected.chosen_rss == &shared->action) collected.chosen_rss = &action;
     if (shared->rss) collected.shared_rss = shared;
     if (shared->counter) {
         collected.count = &action;

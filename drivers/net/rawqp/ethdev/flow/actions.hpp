@@ -77,8 +77,6 @@ struct FlowActions : RssSpread {
     std::optional<SampleActions> sample;
     MeterRef meter;             ///< null: none
     SharedActionRef shared_rss; ///< the indirect action that the destination comes from
-    /// The rss action if it names its types itself: they must then fit the pattern.
-    const rte_flow_action* chosen_rss = nullptr;
 
     /// Of the headers that an rss looks at, as the pattern has them: those inside a tunnel are the
     /// outermost ones once it has come off.
@@ -126,8 +124,5 @@ struct ActionScope {
                                          size_t table_entries);
 /// Reads a configuration that has been checked; allocates no memory if `spread` had as many queues.
 void read_rss(const rte_flow_action_rss& conf, size_t table_entries, RssSpread& spread);
-/// The refusal of an action rss whose types match no packet that the rule takes.
-[[nodiscard]] tl::unexpected<FlowError> refuse_types(const rte_flow_action& action,
-                                                     const Pattern& pattern);
 
 } // namespace rawqp

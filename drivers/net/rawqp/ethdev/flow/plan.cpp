@@ -106,21 +106,19 @@ FlowResult<void> FlowTable::Impl::find_room(rte_flow& rule, const rte_flow* repl
     return {};
 }
 
-void FlowTable::Impl::add_parts(Plan& plan, const Pattern& pattern, const FlowActions& wanted,
-                                bool& hashed) {
+/// Types of an rss that fit none of the packets are ignored, as rte_flow's guide says: these go to
+/// the first of its queues.
+void FlowTable::Impl::add_parts(Plan& plan, const Pattern& pattern, const FlowActions& wanted) {
     if (wanted.table.empty()) {
         RssTargetRef target;
         if (!plan.egress && !plan.jumps) target = steering.qps().target(wanted.queue);
         plan.parts.push_back({class_of(pattern), pattern, std::move(target), true, nullptr});
         return;
     }
-    for (const ClassRule& split :
-         split_by_class(pattern, wanted.rss_types, wanted.depth_of_hash())) {
-        hashed |= split.hash_fields != 0;
+    for (const ClassRule& split : split_by_class(pattern, wanted.rss_types, wanted.depth_of_hash()))
         plan.parts.push_back({split.traffic, split.pattern,
                               steering.qps().target(wanted.destination(split.hash_fields)), false,
                               nullptr});
-    }
     plan.parts.back().whole = true; // the classes of a pattern precede it
 }
 
@@ -173,9 +171,8 @@ SampleRef FlowTable::Impl::make_sample(const SampleActions& wanted, Plan& plan,
     return make_ref<const Sample>(std::move(sample));
 }
 
-FlowResult<Plan> FlowTable::Impl::plan(const RulePosition& position,
-                                       std::span<const Pattern> patterns, const FlowActions& wanted,
-                                       const rte_flow* replaced) {
+Plan FlowTable::Impl::plan(const RulePosition& position, std::span<const Pattern> patterns,
+                           const FlowActions& wanted, const rte_flow* replaced) {
     Plan plan;
     static_cast<RulePosition&>(plan) = position;
     plan.jumps = wanted.jump.has_value();
@@ -200,11 +197,8 @@ FlowResult<Plan> FlowTable::Impl::plan(const RulePosition& position,
     plan.rss = wanted.shared_rss;
     plan.meter = wanted.meter;
     if (wanted.sample) plan.sample = make_sample(*wanted.sample, plan, replaced);
-    bool hashed = false;
     for (const Pattern& each : patterns)
-        add_parts(plan, each, wanted, hashed);
-    if (wanted.chosen_rss != nullptr && !hashed && wanted.table.size() > 1)
-        return refuse_types(*wanted.chosen_rss, patterns.front());
+        add_parts(plan, each, wanted);
     return plan;
 }
 
@@ -222,10 +216,9 @@ FlowResult<Plan> FlowTable::Impl::outline(const rte_flow_attr* attr, const rte_f
         return tl::unexpected(ok.error());
     auto wanted = translate_actions(actions, scope(patterns->front(), position));
     if (!wanted) return tl::unexpected(wanted.error());
-    auto planned = plan(position, *patterns, *wanted, nullptr);
-    if (!planned) return planned;
-    planned->attr = attr;
-    if (auto ok = choose_engines(*planned, pattern); !ok) return tl::unexpected(ok.error());
+    Plan planned = plan(position, *patterns, *wanted, nullptr);
+    planned.attr = attr;
+    if (auto ok = choose_engines(planned, pattern); !ok) return tl::unexpected(ok.error());
     return planned;
 }
 

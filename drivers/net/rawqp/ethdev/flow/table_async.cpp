@@ -25,8 +25,7 @@ template <class Entry> const Entry& entry_at(const Entry* list, size_t place) {
 /// What a rule gives, besides its terms.
 struct FlowTable::Impl::Values {
     std::optional<uint16_t> queue;
-    const rte_flow_action* rss = nullptr; ///< its action, from which the table's spread was read
-    bool chosen = false;                  ///< it names its own types
+    bool spreads = false; ///< by the table's spread, which has been read from its rss
     rte_flow_action_age age{};
 };
 
@@ -45,8 +44,7 @@ FlowResult<void> FlowTable::Impl::take_rss(const rte_flow_action& action,
                       "template's is {}",
                       rss.level, from.rss.level);
     read_rss(rss, queues.table_entries(), table.spread);
-    values.rss = &action;
-    values.chosen = rss.types != 0;
+    values.spreads = true;
     return {};
 }
 
@@ -136,8 +134,7 @@ FlowResult<void> FlowTable::Impl::count_anew(rte_flow_template_table& table, con
 }
 
 /// Directs it to the queues that the rule gives, if it gives any.
-FlowResult<void> FlowTable::Impl::lead(rte_flow& rule, rte_flow_template_table& table,
-                                       const Values& values) {
+void FlowTable::Impl::lead(rte_flow& rule, rte_flow_template_table& table, const Values& values) {
     if (values.queue) {
         const size_t queue = *values.queue;
         if (table.queues.size() <= queue) table.queues.resize(queue + 1);
@@ -145,16 +142,12 @@ FlowResult<void> FlowTable::Impl::lead(rte_flow& rule, rte_flow_template_table& 
         for (RulePart& part : rule.parts())
             part.target = table.queues[queue];
     }
-    if (values.rss == nullptr) return {};
-    bool hashed = false;
+    if (!values.spreads) return;
     for (RulePart& part : rule.parts()) {
         const uint64_t fields = hash_fields_of(part.traffic, table.spread.rss_types);
-        hashed |= fields != 0;
         table.destination = table.spread.destination(fields, std::move(table.destination));
         part.target = steering.qps().target(table.destination);
     }
-    if (hashed || !values.chosen || table.spread.table.size() == 1) return {};
-    return refuse_types(*values.rss, rule.parts().back().pattern());
 }
 
 /// A rule with its values, not yet in the device.
@@ -191,7 +184,7 @@ FlowResult<OwnedRule> FlowTable::Impl::fill(rte_flow_template_table& table, size
                          value.plain ? static_cast<const uint8_t*>(item.spec) : read.data());
     }
     rule->hash();
-    if (auto ok = lead(*rule, table, values); !ok) return tl::unexpected(ok.error());
+    lead(*rule, table, values);
     if (auto ok = find_room(*rule, nullptr); !ok) return tl::unexpected(ok.error());
     return rule;
 }

@@ -48,8 +48,8 @@ struct FlowTable::Impl {
     FlowResult<Plan> outline(const rte_flow_attr* attr, const rte_flow_item* pattern,
                              const rte_flow_action* actions);
     /// Plans a rule with these terms; `replaced` is the one whose place it takes, or null.
-    FlowResult<Plan> plan(const RulePosition& position, std::span<const Pattern> patterns,
-                          const FlowActions& wanted, const rte_flow* replaced);
+    Plan plan(const RulePosition& position, std::span<const Pattern> patterns,
+              const FlowActions& wanted, const rte_flow* replaced);
     /// Finds engines that can express all of it; the device is not asked.
     FlowResult<void> choose_engines(Plan& plan, const rte_flow_item* pattern);
     /// Makes the rule of a plan, not yet in the device, if there is room for it among others.
@@ -165,7 +165,7 @@ struct FlowTable::Impl {
     FlowResult<void> take_rss(const rte_flow_action& action, const rte_flow_action_rss& rss,
                               rte_flow_template_table& table, const rte_flow_actions_template& from,
                               Values& values);
-    FlowResult<void> lead(rte_flow& rule, rte_flow_template_table& table, const Values& values);
+    void lead(rte_flow& rule, rte_flow_template_table& table, const Values& values);
     FlowResult<void> count_anew(rte_flow_template_table& table, const Recipe& recipe,
                                 const Values& values, rte_flow& rule);
     FlowResult<OwnedRule> fill(rte_flow_template_table& table, size_t pattern,
@@ -190,7 +190,7 @@ struct FlowTable::Impl {
   private:
     /// Makes a table tell the classes of a rule apart; false: no engine can.
     bool put_at_one_level(Plan& plan);
-    void add_parts(Plan& plan, const Pattern& pattern, const FlowActions& wanted, bool& hashed);
+    void add_parts(Plan& plan, const Pattern& pattern, const FlowActions& wanted);
     /// A sample's own counter also becomes the rule's, to be queried.
     [[nodiscard]] SampleRef make_sample(const SampleActions& wanted, Plan& plan,
                                         const rte_flow* replaced);

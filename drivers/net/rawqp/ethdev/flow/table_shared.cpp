@@ -88,9 +88,8 @@ FlowResult<Plan> FlowTable::Impl::plan_again(const rte_flow& rule, const rte_flo
     auto wanted = translate_actions(actions, scope(patterns.front(), rule));
     if (!wanted) return tl::unexpected(wanted.error());
     if (edits) wanted->edits = *edits;
-    auto planned = plan(rule, patterns, *wanted, &rule);
-    if (!planned) return planned;
-    if (auto ok = choose_engines(*planned, nullptr); !ok) return tl::unexpected(ok.error());
+    Plan planned = plan(rule, patterns, *wanted, &rule);
+    if (auto ok = choose_engines(planned, nullptr); !ok) return tl::unexpected(ok.error());
     return planned;
 }
 
