@@ -74,6 +74,36 @@ TEST_F(TemplateOwnTest, AnAgeByTheMask) {
     }
 }
 
+/// The example of rte_flow's guide: the mark is the template's, the queue is left out and each
+/// rule's.
+TEST_F(TemplateOwnTest, WhatNeitherTemplateNorMaskGivesIsEachRules) {
+    auto* const of = table_with(Rule().mark(4).action(RTE_FLOW_ACTION_TYPE_QUEUE),
+                                Rule().mark(1).action(RTE_FLOW_ACTION_TYPE_QUEUE));
+    ASSERT_NE(of, nullptr);
+    rte_flow* const rule = enqueue(of, flow(1, 1).action(RTE_FLOW_ACTION_TYPE_MARK).queue(2));
+    ASSERT_NE(rule, nullptr) << error.message;
+    EXPECT_THAT(dump(rule), HasSubstr("queue 2, mark 4"));
+    EXPECT_EQ(enqueue(of, flow(1, 2).mark(4).action(RTE_FLOW_ACTION_TYPE_QUEUE)), nullptr);
+    EXPECT_THAT(error.message, HasSubstr("in place of the template's queue with a configuration"));
+}
+
+/// A mask makes constant what is not there.
+TEST_F(TemplateOwnTest, AMaskOfNoConfigurationIsRefused) {
+    const rte_flow_action_jump jump{1};
+    const std::pair<rte_flow_action_type, Rule> kCases[] = {
+        {RTE_FLOW_ACTION_TYPE_QUEUE, Rule().queue(1)},
+        {RTE_FLOW_ACTION_TYPE_MARK, Rule().mark(1)},
+        {RTE_FLOW_ACTION_TYPE_JUMP, Rule().action(RTE_FLOW_ACTION_TYPE_JUMP, &jump)},
+        {RTE_FLOW_ACTION_TYPE_RSS, Rule().rss({0, 1})}};
+    for (const auto& [type, mask] : kCases) {
+        const Rule rule = Rule().action(type);
+        EXPECT_THAT(refused_actions(rule, mask), HasSubstr("which is missing: give it, or clear"));
+        EXPECT_EQ(error.type, RTE_FLOW_ERROR_TYPE_ACTION_CONF);
+        EXPECT_EQ(error.cause, rule.actions());
+        EXPECT_EQ(rte_errno, EINVAL);
+    }
+}
+
 TEST_F(TemplateOwnTest, AnAgeThatIsLeftOpenIsGiven) {
     auto* const of = table_with(age({}, 0, nullptr), age({}, 0, nullptr));
     EXPECT_EQ(enqueue(of, flow(1, 1).queue(1).action(kAge)), nullptr);

@@ -6,6 +6,7 @@
 #include "drivers/net/rawqp/ethdev/names.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace rawqp {
 
@@ -113,6 +114,23 @@ FlowResult<void> check_item(rte_flow_item& item, const rte_flow_item& next,
                   item_name(item.type), field);
 }
 
+/// Relaxed matching skips items without a mask, and each item asks for its header here: refuses
+/// those where that is a condition. Every packet has an outermost Ethernet header.
+FlowResult<void> check_relaxed(const rte_flow_item* items) {
+    bool outermost = true;
+    for (; items->type != RTE_FLOW_ITEM_TYPE_END; ++items) {
+        if (items->type == RTE_FLOW_ITEM_TYPE_VOID) continue;
+        const bool ethernet =
+            std::exchange(outermost, false) && items->type == RTE_FLOW_ITEM_TYPE_ETH;
+        if (items->mask == nullptr && !ethernet)
+            return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ITEM, items,
+                          "item {}: relaxed matching would skip it, as it has no mask, but the "
+                          "device finds headers by those before them: leave relaxed_matching 0",
+                          item_name(items->type));
+    }
+    return {};
+}
+
 /// Whether a mask has any bit set.
 bool masks_something(const rte_flow_action& mask) {
     if (mask.conf == nullptr) return false;
@@ -145,8 +163,24 @@ bool is_fixed(const rte_flow_action& action, const rte_flow_action& mask) {
         return mask.conf != nullptr &&
                std::ranges::any_of(
                    static_cast<const rte_flow_action_modify_field*>(mask.conf)->src.value, kSet);
+    case RTE_FLOW_ACTION_TYPE_QUEUE:
+    case RTE_FLOW_ACTION_TYPE_MARK:
+    case RTE_FLOW_ACTION_TYPE_JUMP: return masks_something(mask);
     default: return action.conf == nullptr || masks_something(mask);
     }
+}
+
+/// Refuses a mask that makes a configuration hold for all rules where the template has none.
+FlowResult<void> check_fixed(const rte_flow_action& action) {
+    constexpr rte_flow_action_type kWithConf[] = {
+        RTE_FLOW_ACTION_TYPE_QUEUE, RTE_FLOW_ACTION_TYPE_RSS, RTE_FLOW_ACTION_TYPE_MARK,
+        RTE_FLOW_ACTION_TYPE_JUMP};
+    if (action.conf != nullptr || std::ranges::find(kWithConf, action.type) == std::end(kWithConf))
+        return {};
+    return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ACTION_CONF, &action,
+                  "action {}: by its mask all rules have the template's configuration, which is "
+                  "missing: give it, or clear the mask",
+                  action_name(action.type));
 }
 
 constexpr uint16_t kAnyQueue = 0;
@@ -231,8 +265,7 @@ FlowResult<std::unique_ptr<rte_flow_pattern_template>>
 make_pattern_template(const rte_flow_pattern_template_attr& attributes,
                       const rte_flow_item* items) {
     if (attributes.relaxed_matching != 0)
-        return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ATTR, &attributes,
-                      "relaxed matching is not supported: each item asks for its header");
+        if (auto ok = check_relaxed(items); !ok) return tl::unexpected(ok.error());
     auto list = copy(RTE_FLOW_CONV_OP_PATTERN, items);
     if (!list) return tl::unexpected(list.error());
     for (size_t i = 0; i < list->count; ++i) {
@@ -281,7 +314,10 @@ make_actions_template(const rte_flow_actions_template_attr& attributes,
         if (indirect) copied.conf = actions[i].conf; // a handle
         copy_data(copied, *made);
         if (copied.type == RTE_FLOW_ACTION_TYPE_AGE) open_age(copied.conf, masks[i].conf, *made);
-        if (is_fixed(actions[i], masks[i])) continue;
+        if (is_fixed(actions[i], masks[i])) {
+            if (auto ok = check_fixed(actions[i]); !ok) return tl::unexpected(ok.error());
+            continue;
+        }
         const auto any = stand_in(actions[i], masks[i], copied.conf, *made);
         if (!any) return tl::unexpected(any.error());
         copied = *any;
