@@ -13,8 +13,9 @@ from rig.stack import Stack
 from rig.testpmd import ReceivedPacket
 from rig.toeplitz import flow_hash
 from scapy.layers.inet import UDP
-from scapy.layers.l2 import Dot1Q
+from scapy.layers.l2 import GRE, Dot1Q
 from scapy.layers.vxlan import VXLAN
+from scapy.packet import Packet, Raw
 
 from functional.conftest import OpenStack
 
@@ -96,12 +97,25 @@ def test_what_ovs_falls_back_to(stack: Stack) -> None:
     assert receive(stack, [tagged])[0].mark is None
 
 
-def test_rss_of_what_a_tunnel_carries(stack: Stack, datapath: str) -> None:
+def _over_udp(port: int, header: str) -> Packet:
+    return ether() / ipv4() / UDP(sport=7, dport=port) / Raw(bytes.fromhex(header))
+
+
+# Tunnels with an Ethernet header inside, although some of them may also carry IP.
+TUNNELS = {
+    "udp / vxlan": ether() / ipv4() / UDP(sport=7, dport=4789) / VXLAN(),
+    "udp / geneve": _over_udp(6081, "00006558 00000100"),
+    "udp / vxlan-gpe": _over_udp(4790, "0c000003 00000100"),
+    "gre": ether() / ipv4() / GRE(proto=0x6558),
+}
+
+
+@pytest.mark.parametrize("tunnel", TUNNELS)
+def test_rss_of_what_a_tunnel_carries(stack: Stack, datapath: str, tunnel: str) -> None:
     """Hash QPs of `verbs` do not parse tunnels."""
-    rule = ("ingress pattern eth / ipv4 / udp / vxlan / end actions rss level {} types ipv4-udp end"
+    rule = (f"ingress pattern eth / ipv4 / {tunnel} / end actions rss level {{}} types ipv4-udp end"
             " queues 1 3 end / end")
-    inner = [ether() / ipv4() / UDP(sport=7, dport=4789) / VXLAN() / udp4(sport=n)
-             for n in range(1, 60)]
+    inner = [TUNNELS[tunnel] / udp4(sport=n) for n in range(1, 60)]
     outer = stack.testpmd.create_flow(0, rule.format(1))
     assert len(spread(receive(stack, inner))) == 1
     stack.testpmd.destroy_flow(0, outer)
@@ -112,15 +126,19 @@ def test_rss_of_what_a_tunnel_carries(stack: Stack, datapath: str) -> None:
         return
     stack.testpmd.create_flow(0, rule.format(2))
     assert spread(receive(stack, inner)) == {1, 3}
-    plain = ether() / ipv4() / UDP(sport=7, dport=4789) / VXLAN() / tcp6()
-    assert spread(receive(stack, [plain])) == {1}
+    assert spread(receive(stack, [TUNNELS[tunnel] / tcp6()])) == {1}
+    if tunnel == "gre":  # without an Ethernet header inside
+        of_ip = [ether() / ipv4() / GRE() / ipv4() / UDP(sport=n) for n in range(1, 60)]
+        assert spread(receive(stack, of_ip)) == {1, 3}
 
 
-def test_rss_of_what_a_tunnel_carried(stack: Stack) -> None:
+@pytest.mark.parametrize("tunnel", TUNNELS)
+def test_rss_of_what_a_tunnel_carried(stack: Stack, tunnel: str) -> None:
     """Decapsulated packets are spread by their own headers, whatever the tunnel's were."""
-    stack.testpmd.create_flow(0, "ingress pattern eth / ipv4 / udp / vxlan / end actions vxlan_decap"
+    stack.testpmd.silent("set raw_decap 0 eth / ipv4 / gre / end_set")  # stands for any tunnel
+    stack.testpmd.create_flow(0, f"ingress pattern eth / ipv4 / {tunnel} / end actions raw_decap index 0"
                                  " / rss types ipv6-udp end queues 1 3 end / end")
-    outer = ether() / ipv4() / UDP(sport=7, dport=4789) / VXLAN()
+    outer = TUNNELS[tunnel]
     assert spread(receive(stack, [outer / udp6(sport=n) for n in range(1, 60)])) == {1, 3}
     assert spread(receive(stack, [outer / udp4(sport=n) for n in range(1, 60)])) == {1}
 

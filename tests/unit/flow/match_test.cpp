@@ -67,6 +67,27 @@ TEST(Expand, LooksIntoTunnelsWhenAsked) {
     EXPECT_EQ(rules[0].pattern.last().depth, 1);
 }
 
+/// Some tunnels announce IP or Ethernet, which the pattern leaves open.
+TEST(Expand, LooksIntoTunnelsOfIpAndOfEthernet) {
+    Pattern open = of({Protocol::ipv4, Protocol::gre}), bridged = open, routed = open;
+    bridged.last().set(16, 16, RTE_ETHER_TYPE_TEB);
+    routed.last().set(16, 16, RTE_ETHER_TYPE_IPV4);
+    const auto first = [](const Pattern& pattern) {
+        return split_by_class(pattern, RTE_ETH_RSS_IPV4, 1).front().pattern.text();
+    };
+    const std::string outer = "eth type 0x800 / ipv4 version 0x4 proto 0x2f / gre";
+    EXPECT_EQ(first(open), outer + " / ipv4 version 0x4");
+    EXPECT_EQ(first(bridged), outer + " protocol 0x6558 / eth type 0x800 / ipv4 version 0x4");
+    EXPECT_EQ(first(routed), outer + " protocol 0x800 / ipv4 version 0x4");
+    const Pattern keyed = of({Protocol::ipv4, Protocol::gre, Protocol::gre_key});
+    EXPECT_EQ(first(keyed), outer + " k bit 0x1 / gre_key / ipv4 version 0x4");
+    const auto udp = split_by_class(of({Protocol::ipv6, Protocol::udp, Protocol::geneve}),
+                                    RTE_ETH_RSS_NONFRAG_IPV6_UDP, 1);
+    EXPECT_EQ(udp.front().pattern.text(),
+              "eth type 0x86dd / ipv6 version 0x6 proto 0x11 / udp dst 0x17c1 / geneve / ipv6 "
+              "version 0x6 proto 0x11 / udp");
+}
+
 TEST(Expand, SkipsClassesThatThePatternExcludes) {
     const uint64_t all = RTE_ETH_RSS_IP | RTE_ETH_RSS_TCP | RTE_ETH_RSS_UDP;
     EXPECT_THAT(classes(ether_type(RTE_ETHER_TYPE_ARP), all), ElementsAre(other));

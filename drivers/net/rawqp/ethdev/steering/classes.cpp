@@ -38,10 +38,16 @@ std::optional<Pattern> narrow(const Pattern& pattern, TrafficClass from, Traffic
     const ClassTraits& traits = traits_of(to);
     auto narrowed = narrow(pattern, from, traits.parent, depth);
     if (!narrowed) return narrowed;
+    const bool enters = narrowed->last().depth < depth;
+    const auto at = static_cast<size_t>(&narrowed->announcing() - narrowed->layers().data());
+    const Layer tunnel = narrowed->announcing();
     bool pushed = narrowed->push(traits.last) == Pattern::Follows::yes;
-    if (!pushed && narrowed->last().depth < depth) // a tunnel of Ethernet frames
+    if (!pushed && enters) // a tunnel of Ethernet frames
         pushed = narrowed->push(Protocol::eth) == Pattern::Follows::yes &&
                  narrowed->push(traits.last) == Pattern::Follows::yes;
+    // The device finds the IP header in a tunnel with or without an Ethernet header before it, and
+    // the class is of both: what the tunnel announces is asked for only if the pattern does so.
+    if (enters) narrowed->layers()[at] = tunnel;
     if (!pushed || narrowed->last().depth != depth) return std::nullopt;
     return narrowed;
 }
