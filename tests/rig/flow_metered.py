@@ -13,7 +13,7 @@ from typing import Sequence
 from .flow_meters import COLORS
 from .flow_model import Metering, Rule, dissect
 from .flow_random import LONGEST_LINE, QUEUES, Round, expected
-from .flow_runs import GroupRun
+from .flow_runs import GroupRun, counts_behind
 from .flow_text import rule_text
 from .packets import marker
 from .testpmd import ReceivedPacket
@@ -136,7 +136,6 @@ class MeterRun(GroupRun):
 
     statistics: Sequence[str] = COLORS  # that the driver keeps for a meter
     policies_send: bool = False  # to queues: the rules that use their meters have no such action
-    counts_behind: bool = False  # a rule's counter comes after its meter and counts what passes it
     colors: Counter[str] = field(default_factory=Counter)  # packets
     _now: dict[int, Profile] = field(default_factory=dict)  # for each meter
     _dropped: set[bytes] = field(default_factory=set)  # dropped by meters
@@ -211,8 +210,7 @@ class MeterRun(GroupRun):
         return outcomes
 
     def _reaches_counter(self, rule: Rule, frame: bytes) -> bool:
-        behind = rule.metering is not None and f"{rule.metering.text()} / count" in self._detour(rule, 0)[0]
-        return not (self.counts_behind and behind and frame in self._dropped)
+        return not (frame in self._dropped and counts_behind(self._detour(rule, 0)[0]))
 
     def _clear_colors(self, rules: Sequence[Rule]) -> None:
         """Starts afresh: all of this round's meters are new."""

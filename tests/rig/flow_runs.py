@@ -198,8 +198,8 @@ class FlowRun:
             self._fail(round_, what)
 
     def _reaches_counter(self, rule: Rule, frame: bytes) -> bool:
-        """Whether the rule counts this frame, which it takes."""
-        return True
+        """Whether the rule counts this frame, which it takes: actions are performed in the order of the list."""
+        return not (rule.metering and rule.metering.drops and counts_behind(rule.text))
 
     def _wrong_count(self, rules: Sequence[Rule], counting: dict[int, Rule],
                      decided: Sequence[tuple[bytes, Sequence[Rule]]]) -> str | None:
@@ -275,6 +275,11 @@ class GroupRun(FlowRun):
         self.stack.testpmd.create_flow(
             0, f"group 1 priority {REST} ingress pattern eth / end actions queue index 0 / end")
         return super().play(round_)
+
+
+def counts_behind(text: str) -> bool:
+    """Whether the rule counts what its meter lets pass."""
+    return re.search(r" meter mtr_id \d+ / count ", text) is not None
 
 
 def _meters_of(rules: Sequence[Rule]) -> set[Metering]:

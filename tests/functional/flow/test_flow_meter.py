@@ -134,11 +134,22 @@ def test_in_front_of_a_jump(stack: Stack, meters: Meters, group: int) -> None:
     assert 10 <= passed(stack, some(50)) <= 10 + SLACK
 
 
-def test_a_rule_counts_what_the_meter_drops_as_well(stack: Stack, meters: Meters) -> None:
+@pytest.mark.parametrize("jumps", [False, True])
+@pytest.mark.parametrize("group", [0, 1])
+def test_a_rule_counts_what_comes_to_its_counter(stack: Stack, meters: Meters, group: int, jumps: bool) -> None:
+    """Before the meter, that is what it drops as well."""
     meters.make(1, f"srtcm_rfc2697 {SLOW} 10 0 1")
-    rule = metered(stack, 1, fate="count / mark id 7 / queue index 2")
-    passed(stack, some(50))
-    assert stack.testpmd.query_count(0, rule)[0] == 50
+    if group:
+        stack.testpmd.create_flow(0, f"ingress pattern {TO_100} actions jump group {group} / end")
+    fate = "jump group 5" if jumps else "mark id 7 / queue index 2"
+    stack.testpmd.create_flow(0, "group 5 ingress pattern eth / end actions mark id 7 / queue index 3 / end")
+    for actions, all_ in ((f"count / meter mtr_id 1 / {fate}", True), (f"meter mtr_id 1 / count / {fate}", False)):
+        rule = stack.testpmd.create_flow(0, f"group {group} ingress pattern {TO_100} actions {actions} / end")
+        meters.do("set port meter profile 0 1 1")  # fills the bucket
+        through = passed(stack, some(50))
+        assert 10 <= through <= 10 + SLACK
+        assert stack.testpmd.query_count(0, rule)[0] == (50 if all_ else through)
+        stack.testpmd.destroy_flow(0, rule)
 
 
 def test_disabled_and_enabled_again(stack: Stack, meters: Meters) -> None:
@@ -299,3 +310,17 @@ def test_what_is_sent_is_metered(open_stack: OpenStack, forwarders: Stack) -> No
         came.append(forwarders.wires[0].receive())
     meters.clear()
     assert 10 <= len(came) - 1 <= 10 + SLACK
+
+
+def test_what_is_sent_is_counted_behind_the_meter(forwarders: Stack) -> None:
+    testpmd = forwarders.testpmd
+    meters = Meters(forwarders)
+    meters.make(1, f"srtcm_rfc2697 {SLOW} 10 0 1")
+    rule = testpmd.create_flow(0, f"egress pattern {TO_100} actions meter mtr_id 1 / count / end")
+    forwarders.wires[1].send_all([udp4(dport=100)] * 50 + [udp4(dport=101)])
+    came = 0
+    while b"\x00\x65" not in forwarders.wires[0].receive()[36:38]:
+        came += 1
+    assert testpmd.query_count(0, rule)[0] == came
+    meters.clear()
+    assert 10 <= came <= 10 + SLACK

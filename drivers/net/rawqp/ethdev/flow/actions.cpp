@@ -227,6 +227,7 @@ FlowResult<void> handle_count(ActionContext& context, const rte_flow_action& act
         return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ACTION, &action,
                       "action count: the rule has one already; a rule counts into one counter");
     context.collected.count = &action;
+    context.collected.counts_passed = context.collected.meter != nullptr;
     return {};
 }
 

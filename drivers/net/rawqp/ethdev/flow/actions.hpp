@@ -76,6 +76,7 @@ struct FlowActions : RssSpread {
     AgeRef shared_age;                      ///< of an indirect one
     std::optional<SampleActions> sample;
     MeterRef meter;             ///< null: none
+    bool counts_passed = false; ///< see RuleTerms
     SharedActionRef shared_rss; ///< the indirect action that the destination comes from
 
     /// Of the headers that an rss looks at, as the pattern has them: those inside a tunnel are the

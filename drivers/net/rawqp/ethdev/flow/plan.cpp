@@ -196,6 +196,7 @@ Plan FlowTable::Impl::plan(const RulePosition& position, std::span<const Pattern
                                      FlowAge::Clock::now());
     plan.rss = wanted.shared_rss;
     plan.meter = wanted.meter;
+    plan.counts_passed = wanted.counts_passed;
     if (wanted.sample) plan.sample = make_sample(*wanted.sample, plan, replaced);
     for (const Pattern& each : patterns)
         add_parts(plan, each, wanted);

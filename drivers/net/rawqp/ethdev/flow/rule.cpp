@@ -70,6 +70,7 @@ void RuleTerms::fill(SteeringRequest& request) const {
     request.tag = tag;
     request.sample = sample;
     request.meter = meter;
+    request.counts_passed = counts_passed;
     request.counter = counts_copies() ? nullptr : counter;
 }
 

@@ -42,16 +42,17 @@ struct RuleTerms : RulePosition {
     bool drop = false;
     bool counts = false; ///< the application may ask what the counter says
     bool jumps : 1 = false;
-    bool one_level : 1 = false; ///< for parts of several depths: a table tells them apart
-    uint32_t tag = 0;           ///< flow tag of mark or flag; 0: none
-    SharedEdits edits;          ///< null: none
-    CounterRef counter;         ///< null: none
-    AgeRef age;                 ///< by this counter; null: none
-    SampleRef sample;           ///< null: none
-    MeterRef meter;             ///< null: none
-    SharedActionRef rss;        ///< indirect action that spreads its packets; null: none
-    ReservationsRef ports;      ///< ports that the kernel gives to nobody; null: none
-    uint32_t jump = 0;          ///< to this group, if it jumps
+    bool one_level : 1 = false;     ///< for parts of several depths: a table tells them apart
+    bool counts_passed : 1 = false; ///< what the meter lets pass: it is before the count
+    uint32_t tag = 0;               ///< flow tag of mark or flag; 0: none
+    SharedEdits edits;              ///< null: none
+    CounterRef counter;             ///< null: none
+    AgeRef age;                     ///< by this counter; null: none
+    SampleRef sample;               ///< null: none
+    MeterRef meter;                 ///< null: none
+    SharedActionRef rss;            ///< indirect action that spreads its packets; null: none
+    ReservationsRef ports;          ///< ports that the kernel gives to nobody; null: none
+    uint32_t jump = 0;              ///< to this group, if it jumps
 
     /// Whether the counter counts the copies of its sample: it is queried as the rule's, too.
     [[nodiscard]] bool counts_copies() const {

@@ -61,10 +61,11 @@ struct SteeringRequest {
     std::optional<uint32_t> jump; ///< to a group, without a target
     SharedEdits edits;            ///< null: packets stay as they are
     bool drop = false;
-    uint32_t tag = 0;   ///< flow tag, 24 bits; 0: none
-    CounterRef counter; ///< null: not counted
-    SampleRef sample;   ///< null: none
-    MeterRef meter;     ///< null: none
+    uint32_t tag = 0;           ///< flow tag, 24 bits; 0: none
+    CounterRef counter;         ///< null: not counted
+    SampleRef sample;           ///< null: none
+    MeterRef meter;             ///< null: none
+    bool counts_passed = false; ///< the counter is behind the meter
     /// The first engine that can express it, as Steering::engine_for() found; null: not looked up.
     const Engine* engine = nullptr;
 

@@ -358,6 +358,7 @@ bool Mlx5Engine::sample(const SteeringRequest& request, DeviceRule& rule, EntryA
 /// The entry runs the meter, and what it would otherwise do is done behind that, by color. False
 /// with errno.
 bool Mlx5Engine::meter(const SteeringRequest& request, DeviceRule& rule, EntryActions& actions) {
+    if (request.counts_passed && !count(request.counter, actions)) return false;
     auto made = Metering::make(devx_, request.egress, *request.meter, actions);
     if (!made) return false;
     actions = {};
@@ -376,7 +377,7 @@ const GroupTable* Mlx5Engine::create_entry(const SteeringRequest& request, Devic
     if (!acquire_edits(request, rule, actions)) return nullptr;
     if (request.sample && !sample(request, rule, actions)) return nullptr;
     if (request.meter && !meter(request, rule, actions)) return nullptr;
-    if (!count(request.counter, actions)) return nullptr;
+    if (!request.counts_passed && !count(request.counter, actions)) return nullptr;
     const uint32_t place = request.class_depth.value_or(request.level);
     PartRef entry = table->add(place, mlx5_match(request.pattern), actions);
     if (entry == nullptr) return nullptr;

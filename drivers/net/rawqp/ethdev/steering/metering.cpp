@@ -2,7 +2,6 @@
 #include "drivers/net/rawqp/ethdev/steering/metering.hpp"
 
 #include "drivers/net/rawqp/ethdev/devx/meter.hpp"
-#include "drivers/net/rawqp/ethdev/steering/sampling.hpp"
 
 namespace rawqp {
 namespace {
@@ -25,6 +24,13 @@ std::unique_ptr<Metering> Metering::make(Devx& devx, bool sends, const Meter& me
     made->table_ = GroupTable::make(devx, sends, kLastLevel, kLogEntries);
     if (!made->table_) return nullptr;
     actions.any_level = actions.table.has_value();
+    if (actions.counter) { // an entry has one counter, and a color's has that of the color
+        made->passed_ = Leaf::make(devx, sends, actions);
+        if (!made->passed_.entry) return nullptr;
+        actions = {};
+        actions.table = made->passed_.table->object().number;
+        actions.any_level = true;
+    }
     for (size_t i = 0; i < RTE_COLORS; ++i) {
         const ColorAction& color = meter.colors[i];
         EntryActions done = color.drop ? EntryActions{} : actions;

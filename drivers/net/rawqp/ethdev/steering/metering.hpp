@@ -2,13 +2,14 @@
 // What happens to packets that a meter has colored: a table behind the entry that runs it (DevX).
 #pragma once
 
-#include "drivers/net/rawqp/ethdev/steering/group_table.hpp"
+#include "drivers/net/rawqp/ethdev/steering/sampling.hpp"
 
 namespace rawqp {
 
 class Metering final : public SharedPart {
   public:
-    /// `actions` apply to packets that the meter does not drop. Null with errno.
+    /// `actions` apply to packets that the meter does not drop, and their counter counts these
+    /// alone. Null with errno.
     [[nodiscard]] static std::unique_ptr<Metering> make(Devx& devx, bool sends, const Meter& meter,
                                                         EntryActions actions);
 
@@ -17,6 +18,8 @@ class Metering final : public SharedPart {
     void release() override { delete this; }
 
   private:
+    /// Nothing if the entries of the colors do all. These lead there, and are removed before it.
+    Leaf passed_;
     std::unique_ptr<GroupTable> table_;
     std::array<PartRef, RTE_COLORS> entries_;
 };

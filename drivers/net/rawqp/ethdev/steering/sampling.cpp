@@ -3,9 +3,9 @@
 
 namespace rawqp {
 
-Sampling::Leaf Sampling::make_leaf(Devx& devx, const EntryActions& actions) {
+Leaf Leaf::make(Devx& devx, bool sends, const EntryActions& actions) {
     constexpr uint8_t kSmallest = 2; // has an entry for the first place
-    Leaf leaf{GroupTable::make(devx, false, kLastLevel, kSmallest), nullptr};
+    Leaf leaf{GroupTable::make(devx, sends, kLastLevel, kSmallest), nullptr};
     if (leaf.table) leaf.entry = leaf.table->add(0, {}, actions);
     return leaf;
 }
@@ -13,9 +13,9 @@ Sampling::Leaf Sampling::make_leaf(Devx& devx, const EntryActions& actions) {
 std::unique_ptr<Sampling> Sampling::make(Devx& devx, uint32_t ratio, const EntryActions& copies,
                                          const EntryActions& all) {
     auto made = std::make_unique<Sampling>();
-    made->copies_ = make_leaf(devx, copies);
+    made->copies_ = Leaf::make(devx, false, copies);
     if (!made->copies_.entry) return nullptr;
-    if (!all.table) made->all_ = make_leaf(devx, all);
+    if (!all.table) made->all_ = Leaf::make(devx, false, all);
     if (!all.table && !made->all_.entry) return nullptr;
     prm::CreateSamplerIn in{};
     in.head.op_mod = prm::kSamplerType;
