@@ -64,9 +64,10 @@ TEST_F(SampleTest, AnEntryLeadsToTheSamplerAndTheRestStandsBehindIt) {
     vlan.tci = rte_cpu_to_be_16(5);
     Rule tagged = Rule().item(RTE_FLOW_ITEM_TYPE_ETH).item(RTE_FLOW_ITEM_TYPE_VLAN, &vlan);
     tagged.attr.group = 1;
-    tagged.action(RTE_FLOW_ACTION_TYPE_OF_POP_VLAN).queue(2).mark(7);
     const Rule copies = Rule().queue(1).mark(9).action(RTE_FLOW_ACTION_TYPE_COUNT);
-    ASSERT_NE(create(sampling(tagged, copies)), nullptr) << error.message;
+    Rule rule = sampling(tagged, copies);
+    rule.action(RTE_FLOW_ACTION_TYPE_OF_POP_VLAN).queue(2).mark(7);
+    ASSERT_NE(create(rule), nullptr) << error.message;
     ASSERT_THAT(made(kSampler), SizeIs(1));
     const DevxObject& sampler = *made(kSampler)[0];
     EXPECT_EQ(sampler.word(4), 0x20u); // its object type
@@ -232,11 +233,13 @@ TEST_F(SampleTest, Refusals) {
     EXPECT_THAT(
         refused(sampling(in_group(1).mark(1).action(RTE_FLOW_ACTION_TYPE_JUMP, &jump), copies)),
         HasSubstr("for a rule of the group that the others jump to"));
-    EXPECT_THAT(refused(sampling(in_group(1)
-                                     .action(RTE_FLOW_ACTION_TYPE_DEC_TTL)
-                                     .action(RTE_FLOW_ACTION_TYPE_JUMP, &jump),
-                                 copies)),
+    EXPECT_THAT(refused(sampling(in_group(1).action(RTE_FLOW_ACTION_TYPE_JUMP, &jump), copies)
+                            .action(RTE_FLOW_ACTION_TYPE_DEC_TTL)),
                 HasSubstr("for a rule of the group that the others jump to"));
+    EXPECT_THAT(
+        refused(sampling(in_group(1).queue(0).action(RTE_FLOW_ACTION_TYPE_DEC_TTL), copies)),
+        HasSubstr("of packets as they came, and an action before it changes these: put sample"));
+    EXPECT_EQ(error.type, RTE_FLOW_ERROR_TYPE_ACTION);
     EXPECT_THAT(refused(sampling(in_group(23).queue(0), copies)),
                 HasSubstr("none behind group 23: use a lower one"));
     Rule sent = in_group(1);

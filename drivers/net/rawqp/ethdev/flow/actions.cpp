@@ -328,6 +328,11 @@ FlowResult<void> handle_sample(ActionContext& context, const rte_flow_action& ac
     if (conf.ratio == 0 || conf.actions == nullptr)
         return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ACTION_CONF, &action,
                       "action sample: it needs a ratio of at least 1 and a list of actions");
+    if (context.edits.changes_packets())
+        return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ACTION, &action,
+                      "action sample: its copies are of packets as they came, and an action before "
+                      "it changes these: put sample first, or into a group that this rule jumps "
+                      "to");
     ActionContext copies{.scope = context.scope};
     if (auto ok = read_copies(copies, action); !ok) return ok;
     if (copies.fate == nullptr)

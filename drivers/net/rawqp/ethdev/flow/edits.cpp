@@ -391,6 +391,12 @@ FlowResult<bool> EditReader::read(const rte_flow_action& action) {
     return true;
 }
 
+bool EditReader::changes_packets() const {
+    const auto of_header = [](const Rewrite& rewrite) { return !is_metadata(rewrite.protocol); };
+    return decap_ != nullptr || encap_ != nullptr || edits_.changes_tags() ||
+           std::ranges::any_of(edits_.rewrites, of_header);
+}
+
 FlowResult<Edits> EditReader::finish() {
     if (const size_t commands = rewrite_commands(edits_.rewrites).size();
         commands > kMostRewriteCommands)

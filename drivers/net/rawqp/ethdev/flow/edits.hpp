@@ -24,6 +24,8 @@ class EditReader {
     [[nodiscard]] std::optional<rte_flow_action_mark> take_mark() {
         return std::exchange(mark_, std::nullopt);
     }
+    /// Whether what has been read so far changes packets, besides their metadata.
+    [[nodiscard]] bool changes_packets() const;
     [[nodiscard]] FlowResult<Edits> finish();
 
   private:
