@@ -365,7 +365,7 @@ REFUSED = {
     "ingress pattern eth / ipv4 / udp dst spec 1 dst last 65534 dst mask 65535 / end actions drop"
     " / end": "item udp: range on field dst: .* made of 30",
     "ingress pattern eth / ipv4 src spec 10.0.0.1 src last 10.9.0.1 src mask 255.255.0.0 / end"
-    " actions drop / end": "item ipv4: range on field src: ranges are of whole fields",
+    " actions drop / end": "item ipv4: range on field src: ranges are of a whole field, or of its last bits",
     "ingress pattern eth / end actions mark id 0xfffffe / queue index 0 / end": "action mark",
     "ingress pattern eth / end actions queue index 1 / drop / end": "has queue already",
     "ingress pattern eth / end actions mark id 1 / drop / end": "no effect on dropped",

@@ -306,6 +306,9 @@ LAYERS: dict[str, tuple[list[Packet | bytes], list[Packet | bytes]]] = {
     "eth / ipv4 / udp dst spec 2000 dst last 2005 dst mask 0xffff":
         ([udp4(dport=port) for port in range(2000, 2006)],
          [udp4(dport=port) for port in (1999, 2006, 2010, 10000)]),
+    "eth / vlan vid spec 0x123 vid last 0x124 vid mask 0xfff":
+        ([VLAN_FRAME, ether() / Dot1Q(vlan=0x124) / udp6().payload],
+         [*(ether() / Dot1Q(vlan=vid) / udp6().payload for vid in (0x122, 0x125, 0x23, 0x923)), udp4()]),
     # Two fields, although they are adjacent in the header and in the device.
     "eth / ipv4 / icmp ident spec 0 ident last 1 ident mask 0xffff seq is 2":
         ([ether() / ipv4() / ICMP(id=ident, seq=2) for ident in (0, 1)],

@@ -414,6 +414,26 @@ TEST(ItemsRefused, Ranges) {
             .pattern()));
 }
 
+/// Of the masked bits of a field, if they are its last ones.
+TEST(Items, ARangeOfVlanIds) {
+    auto spec = zeroed<rte_flow_item_vlan>(), mask = spec, last = spec;
+    const auto ids = [&](uint16_t from, uint16_t to, uint16_t of) {
+        spec.hdr.vlan_tci = rte_cpu_to_be_16(from);
+        last.hdr.vlan_tci = rte_cpu_to_be_16(to);
+        mask.hdr.vlan_tci = rte_cpu_to_be_16(of);
+        return Rule().item(RTE_FLOW_ITEM_TYPE_VLAN, &spec, &mask, &last);
+    };
+    EXPECT_THAT(texts(ids(10, 11, 0xfff)), ElementsAre("eth / vlan tci 0xa&0xffe tpid 0x8100 0x1"));
+    EXPECT_THAT(texts(ids(0xa007, 0x5008, 0xfff)),
+                ElementsAre("eth / vlan tci 0x7&0xfff tpid 0x8100 0x1",
+                            "eth / vlan tci 0x8&0xfff tpid 0x8100 0x1"));
+    EXPECT_THAT(refused(ids(11, 10, 0xfff)).what, HasSubstr("ends before it starts"));
+    for (const uint16_t gap : {0xefff, 0xff0, 0xe001}) // not one run to the end
+        EXPECT_THAT(
+            refused(ids(0x2010, 0x4020, gap)).what,
+            HasSubstr("item vlan: range on field tci: ranges are of a whole field, or of "));
+}
+
 TEST(ItemsRefused, HalfGivenAndUnknownItems) {
     const auto mask = zeroed<rte_flow_item_eth>();
     EXPECT_THAT(

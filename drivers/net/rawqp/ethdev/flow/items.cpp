@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 namespace rawqp {
 
@@ -141,23 +142,34 @@ std::vector<std::pair<uint64_t, unsigned>> prefixes(uint64_t start, uint64_t end
     return list;
 }
 
+/// The masked bits of the field if they are the last ones of it, such as a VLAN's ID in its TCI,
+/// and make a number.
+std::optional<BitRange> masked_end(const LayerBytes& mask, const Field& field) {
+    const auto end = static_cast<uint16_t>(field.bit + field.bits);
+    uint16_t bit = end;
+    while (bit > field.bit && any_bit(mask, bit - 1u, 1))
+        --bit;
+    constexpr uint16_t kMostBits = 32;
+    const auto bits = static_cast<uint16_t>(end - bit);
+    if (bits == 0 || bits > kMostBits) return std::nullopt;
+    if (any_bit(mask, field.bit, field.bits - bits)) return std::nullopt; // further ones
+    return BitRange{bit, bits};
+}
+
 constexpr size_t kMostPatterns = 16;
 
 FlowResult<void> Translator::expand_range(const rte_flow_item& item, const Field& field,
                                           const Asked& asked) {
     constexpr auto kLast = RTE_FLOW_ERROR_TYPE_ITEM_LAST;
     const std::string name = item_name(item.type);
-    bool whole = field.bits <= 32;
-    for (uint16_t i = 0; whole && i < field.bits; ++i)
-        whole = any_bit(asked.mask, field.bit + i, 1);
-    if (!whole)
-        return refuse(
-            ENOTSUP, kLast, &item,
-            "item {}: range on field {}: ranges are of whole fields of up to 32 bits: use "
-            "a mask or several rules",
-            name, field.name);
-    const uint64_t start = get_bits(asked.value, field.bit, field.bits);
-    const uint64_t end = get_bits(asked.last, field.bit, field.bits);
+    const auto run = masked_end(asked.mask, field);
+    if (!run)
+        return refuse(ENOTSUP, kLast, &item,
+                      "item {}: range on field {}: ranges are of a whole field, or of its last "
+                      "bits, up to 32: use a mask or several rules",
+                      name, field.name);
+    const uint64_t start = get_bits(asked.value, run->bit, run->bits);
+    const uint64_t end = get_bits(asked.last, run->bit, run->bits);
     if (end < start)
         return refuse(EINVAL, kLast, &item, "item {}: range on field {} ends before it starts",
                       name, field.name);
@@ -170,9 +182,9 @@ FlowResult<void> Translator::expand_range(const rte_flow_item& item, const Field
     replace([&](Pattern pattern) {
         for (const auto& [value, free] : list) {
             Layer& layer = pattern.last();
-            layer.forget(field.bit, field.bits);
-            const auto kept = static_cast<uint16_t>(field.bits - free);
-            layer.set(field.bit, kept, value >> free);
+            layer.forget(run->bit, run->bits);
+            const auto kept = static_cast<uint16_t>(run->bits - free);
+            layer.set(run->bit, kept, value >> free);
             patterns_.push_back(pattern);
         }
     });
