@@ -216,7 +216,13 @@ def tagged(vlan: int, prio: int = 5, tpid: int = 0x8100) -> Packet:
         / UDP(sport=7, dport=53) / DATA
 
 
+def twice(vlan: int, prio: int, tpid: int = 0x8100) -> Packet:
+    """With another tag before that of VLAN 5."""
+    return ether(type=tpid) / Dot1Q(type=0x8100, vlan=vlan, prio=prio) / tagged(5)[Dot1Q]
+
+
 PLAIN = ether() / ipv4() / UDP(sport=7, dport=53) / DATA
+TAG5 = "eth / vlan vid is 5 pcp is 5 / ipv4"
 VLAN5, UDP53 = "eth / vlan vid is 5 / ipv4", "eth has_vlan is 0 / ipv4 / udp dst is 53"
 PUSH = "of_push_vlan ethertype 0x8100"
 
@@ -232,6 +238,10 @@ TAGS: dict[str, tuple[str, Packet, Packet]] = {
     "of_set_vlan_vid vlan_vid 77": (VLAN5, tagged(5), tagged(77)),
     "of_set_vlan_vid vlan_vid 6 / " + PUSH + " / of_set_vlan_vid vlan_vid 7":
         (VLAN5, tagged(5), ether(type=0x8100) / Dot1Q(type=0x8100, vlan=7) / tagged(6)[Dot1Q]),
+    # A tag starts as the one that was outermost, as far as the rule knows that.
+    "of_push_vlan ethertype 0x88a8": (VLAN5, tagged(5), twice(5, 0, tpid=0x88A8)),
+    PUSH + " / of_set_vlan_vid vlan_vid 7 ": (TAG5, tagged(5), twice(7, 5)),
+    "of_set_vlan_vid vlan_vid 5 / " + PUSH: (TAG5, tagged(5), twice(5, 5)),
 }
 
 
@@ -255,7 +265,7 @@ def test_tags_come_off_and_go_on(forwarders: Stack, direction: str, group: int) 
             port, f"group {group} {direction} pattern {pattern} / end actions {actions}{fate} / end")
         assert passed(padded(frame)) == padded(changed), actions
         other = bytearray(padded(frame))
-        other[15 if pattern == VLAN5 else 37] ^= 1
+        other[37 if pattern == UDP53 else 15] ^= 1
         assert passed(bytes(other)) == bytes(other), actions
         testpmd.destroy_flow(port, rule)
     testpmd.flush_flows(port)

@@ -112,6 +112,42 @@ TEST_F(EditOrderTest, AnIdIsChangedAndCopiedBeforeATagGoesOn) {
     }
 }
 
+/// As OpenFlow says, where the rule knows that tag.
+TEST_F(EditOrderTest, APushedTagStartsAsTheOutermostOne) {
+    auto spec = zeroed<rte_flow_item_vlan>(), mask = spec, last = spec;
+    const auto tag = [&](uint16_t tci, uint16_t of) {
+        spec.hdr.vlan_tci = rte_cpu_to_be_16(tci);
+        mask.hdr.vlan_tci = rte_cpu_to_be_16(of);
+        return Rule().item(RTE_FLOW_ITEM_TYPE_VLAN, &spec, &mask);
+    };
+    const auto pushes = [&](Rule rule, const char* tci) {
+        rte_flow* const made = create(rule.queue(1));
+        ASSERT_NE(made, nullptr) << error.message;
+        EXPECT_THAT(dump(made), HasSubstr(std::string("tag ") + tci + " put on"));
+        EXPECT_EQ(table.destroy(made, &error), 0);
+    };
+    Rule rule = tag(0xa007, 0xefff);
+    pushes(push(rule), "0xa007");
+    rule = tag(0xa007, 0xefff);
+    pushes(set_id(push(rule)), "0xa005");
+    rule = tag(0xa007, 0xefff);
+    pushes(push(set_id(rule)), "0xa005");
+    rule = tag(0xa007, 0x0fff);
+    pushes(push(rule), "0x7");
+    rule = tag(0xa007, 0xe00f);
+    pushes(push(rule), "0xa000");
+    rule = tag(0xa007, 0xefff);
+    pushes(push(copy(rule, false)), "0xa000"); // copied from a tag, whatever that is
+    rule = tag(0xa007, 0xefff).action(kPop);
+    pushes(push(rule), "0x0"); // there is none by then
+    rule = tag(0xa007, 0xefff).item(RTE_FLOW_ITEM_TYPE_VLAN).action(kPop);
+    pushes(push(rule), "0x0"); // another one is outermost by then
+    last.hdr.vlan_tci = RTE_BE16(8);
+    mask.hdr.vlan_tci = RTE_BE16(0xfff);
+    rule = Rule().item(RTE_FLOW_ITEM_TYPE_VLAN, &spec, &mask, &last);
+    pushes(push(rule), "0x0"); // of two ids
+}
+
 /// The hash is that of what is left. Its fields are those of the headers that the pattern has
 /// inside the tunnel, however the rule comes by its rss.
 TEST_F(EditOrderTest, WhatHasComeOffIsNotHashed) {

@@ -18,7 +18,7 @@ namespace {
 struct ActionContext {
     const ActionScope& scope;
     FlowActions collected{};
-    EditReader edits{scope.pattern, scope.egress};
+    EditReader edits{scope.patterns, scope.egress};
     const char* fate = nullptr; ///< the fate action: queue, rss, drop or jump
     const char* tag = nullptr;  ///< the action that set the tag
 };
@@ -77,7 +77,7 @@ Result<RssHash> hash_of(const rte_flow_action_rss& conf) {
 FlowResult<void> check_level(const ActionContext& context, const rte_flow_action& action) {
     const auto& conf = *static_cast<const rte_flow_action_rss*>(action.conf);
     const bool tunnelled =
-        std::ranges::any_of(context.scope.pattern.layers(),
+        std::ranges::any_of(context.scope.patterns.front().layers(),
                             [](const Layer& layer) { return traits_of(layer.protocol).tunnel; });
     if (conf.level == 2 && !tunnelled)
         return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ACTION_CONF, &action,

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <span>
 #include <vector>
 
 namespace rawqp {
@@ -86,7 +87,7 @@ struct FlowActions : RssSpread {
 
 /// The context that actions are read in.
 struct ActionScope {
-    const Pattern& pattern;
+    std::span<const Pattern> patterns; ///< of the rule; not empty
     uint32_t group;
     bool egress;
     uint16_t rx_queues;   ///< that the port has at present

@@ -43,6 +43,7 @@ constexpr SetAction kSetActions[] = {
     {RTE_FLOW_ACTION_TYPE_DEC_TCP_ACK, 4, {kAck}, Change::subtract},
 };
 
+constexpr uint32_t kPcpShift = 13; // in a TCI
 constexpr auto kAction = RTE_FLOW_ERROR_TYPE_ACTION;
 constexpr auto kConf = RTE_FLOW_ERROR_TYPE_ACTION_CONF;
 
@@ -325,13 +326,40 @@ FlowResult<void> EditReader::pop_vlan(const rte_flow_action& action) {
     return {};
 }
 
+uint32_t EditReader::of_outermost_tag(uint16_t bit, uint16_t bits) const {
+    const uint8_t depth = headers().depth;
+    const Protocol which = edits_.pop_vlan ? second_vlan : vlan;
+    std::optional<uint64_t> all;
+    for (const Pattern& pattern : patterns_) {
+        const auto tag = std::ranges::find_if(pattern.layers(), [&](const Layer& layer) {
+            return layer.depth == depth && layer.protocol == which;
+        });
+        if (tag == pattern.layers().end()) return 0;
+        const bool whole = get_bits(tag->mask, bit, bits) == (uint64_t{1} << bits) - 1;
+        if (!whole || all.value_or(tag->get(bit, bits)) != tag->get(bit, bits)) return 0;
+        all = tag->get(bit, bits);
+    }
+    return static_cast<uint32_t>(all.value_or(0));
+}
+
+uint32_t EditReader::id_of_outermost_tag() const {
+    const auto changed = std::ranges::find(edits_.rewrites.rbegin(), edits_.rewrites.rend(), vlan,
+                                           &Rewrite::protocol);
+    if (changed == edits_.rewrites.rend()) return of_outermost_tag(kVlanId, kVlanIdBits);
+    const bool known = changed->bits == kVlanIdBits && !changed->add && !changed->from;
+    return known ? static_cast<uint32_t>(get_bits(changed->value, 0, kVlanIdBits)) : 0;
+}
+
+/// The tag begins with the id and the priority of the one that is outermost by then, as OpenFlow
+/// says, as far as the rule knows them.
 FlowResult<void> EditReader::push_vlan(const rte_flow_action& action) {
     if (edits_.push_vlan)
         return refuse(ENOTSUP, kAction, &action, "action of_push_vlan: only one tag can go on");
     if (auto ok = check_before_encap(action); !ok) return ok;
     auto tag = pushed_tag(action);
     if (!tag) return tl::unexpected(tag.error());
-    edits_.push_vlan = *tag;
+    constexpr uint16_t kPcpBits = 3;
+    edits_.push_vlan = *tag | of_outermost_tag(0, kPcpBits) << kPcpShift | id_of_outermost_tag();
     return {};
 }
 
@@ -350,7 +378,7 @@ FlowResult<void> EditReader::set_vlan(const rte_flow_action& action) {
     if (action.conf == nullptr) return lacks_configuration(action);
     // Both are numbers in network byte order.
     const auto* const conf = static_cast<const uint8_t*>(action.conf);
-    constexpr uint32_t kPcpShift = 13, kIdMask = 0xfff, kPcpMask = 7u << kPcpShift;
+    constexpr uint32_t kIdMask = 0xfff, kPcpMask = 7u << kPcpShift;
     const uint64_t number =
         of_id ? get_bits({conf, 2}, kVlanId, kVlanIdBits) : get_bits({conf, 1}, 5, 3) << kPcpShift;
     edits_.push_vlan =

@@ -8,6 +8,7 @@
 #include "drivers/net/rawqp/ethdev/steering/pattern.hpp"
 
 #include <optional>
+#include <span>
 #include <utility>
 
 namespace rawqp {
@@ -15,7 +16,9 @@ namespace rawqp {
 /// Collects these actions in the order of the rule and checks them against its pattern.
 class EditReader {
   public:
-    EditReader(const Pattern& pattern, bool egress) : pattern_(pattern), egress_(egress) {}
+    /// Patterns of one rule, with the same items.
+    EditReader(std::span<const Pattern> patterns, bool egress)
+        : patterns_(patterns), pattern_(patterns.front()), egress_(egress) {}
 
     /// Reads the action if it is one of these; false: it is not.
     [[nodiscard]] FlowResult<bool> read(const rte_flow_action& action);
@@ -30,6 +33,9 @@ class EditReader {
 
   private:
     [[nodiscard]] HeadersNow headers() const;
+    /// What all packets have in this field of their outermost tag by now; 0: that is unknown.
+    [[nodiscard]] uint32_t of_outermost_tag(uint16_t bit, uint16_t bits) const;
+    [[nodiscard]] uint32_t id_of_outermost_tag() const;
     /// Refuses what would have to be done to the packet with the header that has gone on.
     [[nodiscard]] FlowResult<void> check_before_encap(const rte_flow_action& action) const;
     FlowResult<void> take(const rte_flow_action& action, FlowResult<Rewrite> rewrite);
@@ -41,6 +47,7 @@ class EditReader {
     FlowResult<void> set_vlan(const rte_flow_action& action);
     FlowResult<void> encap(const rte_flow_action& action, FlowResult<std::vector<uint8_t>> header);
 
+    std::span<const Pattern> patterns_;
     const Pattern& pattern_;
     const bool egress_;
     Edits edits_;

@@ -215,7 +215,7 @@ FlowResult<Plan> FlowTable::Impl::outline(const rte_flow_attr* attr, const rte_f
     const RulePosition position{attr->group, attr->priority, attr->egress != 0};
     if (auto ok = check_metadata(patterns->front(), position, pattern); !ok)
         return tl::unexpected(ok.error());
-    auto wanted = translate_actions(actions, scope(patterns->front(), position));
+    auto wanted = translate_actions(actions, scope(*patterns, position));
     if (!wanted) return tl::unexpected(wanted.error());
     Plan planned = plan(position, *patterns, *wanted, nullptr);
     planned.attr = attr;

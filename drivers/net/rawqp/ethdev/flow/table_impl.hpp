@@ -58,9 +58,10 @@ struct FlowTable::Impl {
                                                   const rte_flow* replaced);
     /// Checks whether another rule has the same match, and chooses turns.
     FlowResult<void> find_room(rte_flow& rule, const rte_flow* replaced) const;
-    [[nodiscard]] ActionScope scope(const Pattern& pattern, const RulePosition& position) const {
-        return {pattern, position.group, position.egress, queues.count(), queues.table_entries(),
-                shared,  meters};
+    [[nodiscard]] ActionScope scope(std::span<const Pattern> patterns,
+                                    const RulePosition& position) const {
+        return {patterns, position.group, position.egress, queues.count(), queues.table_entries(),
+                shared,   meters};
     }
 
     // table.cpp

@@ -85,7 +85,7 @@ FlowResult<SharedActionRef> FlowTable::Impl::share(const rte_flow_indir_action_c
 FlowResult<Plan> FlowTable::Impl::plan_again(const rte_flow& rule, const rte_flow_action* actions,
                                              const SharedEdits& edits) {
     const std::vector<Pattern> patterns = rule.whole_patterns();
-    auto wanted = translate_actions(actions, scope(patterns.front(), rule));
+    auto wanted = translate_actions(actions, scope(patterns, rule));
     if (!wanted) return tl::unexpected(wanted.error());
     if (edits) wanted->edits = *edits;
     Plan planned = plan(rule, patterns, *wanted, &rule);
