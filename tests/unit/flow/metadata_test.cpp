@@ -249,6 +249,20 @@ TEST_F(MetadataTest, ItsOrderDoesNotMatter) {
     EXPECT_THAT(refused(both(false)), HasSubstr("with the same values already"));
 }
 
+/// The index of the spec says which tag; those of mask and last are ignored.
+TEST_F(MetadataTest, TheIndexOfATagIsNoCondition) {
+    const rte_flow_item_tag spec{5, 3};
+    for (const uint8_t index : {0, 1, 0xff}) {
+        const rte_flow_item_tag mask{~0u, index}, last{0, index};
+        Rule rule = Rule().item(RTE_FLOW_ITEM_TYPE_TAG, &spec, &mask, &last);
+        rule.item(RTE_FLOW_ITEM_TYPE_IPV4).attr.group = 1;
+        rte_flow* const made = create(rule.queue(0));
+        ASSERT_NE(made, nullptr) << error.message;
+        EXPECT_THAT(refused(tagged(5, 3).queue(0)), HasSubstr("with the same values already"));
+        EXPECT_EQ(table.destroy(made, &error), 0);
+    }
+}
+
 TEST_F(MetadataTest, RulesOfATableDifferInATag) {
     auto* const of =
         table_of(pattern_of(tagged(0, 3)), actions_of(Rule().queue(1), Rule().queue(1)), 2, 1);
@@ -267,9 +281,7 @@ TEST_F(MetadataTest, Refusals) {
     first.attr.group = 0;
     EXPECT_THAT(refused(first), HasSubstr("item tag: no rule has set it before those of group 0"));
     EXPECT_THAT(refused(tagged(1, 4).queue(0)), HasSubstr("index 4: the largest is 3"));
-    const rte_flow_item_tag spec{1, 0}, some{1, 1};
-    Rule partial = Rule().item(RTE_FLOW_ITEM_TYPE_TAG, &spec, &some).queue(0);
-    EXPECT_THAT(refused(partial), HasSubstr("use mask 0xff"));
+    const rte_flow_item_tag spec{1, 0};
     EXPECT_THAT(refused(tagged(1, 0).item(RTE_FLOW_ITEM_TYPE_TAG, &spec).queue(0)),
                 HasSubstr("for this metadata already"));
     const rte_flow_item_meta meta{1}, last{5};

@@ -96,13 +96,10 @@ LayerBytes read_bytes(const ItemKind& kind, const void* item) {
     return bytes;
 }
 
-/// Which tag an item tag with a spec asks for; 0 for any other item.
+/// Which tag an item tag with a spec asks for; 0 for any other item. The index is no condition:
+/// what mask and last say of it is ignored.
 FlowResult<uint8_t> tag_index(const rte_flow_item& item) {
     if (item.type != RTE_FLOW_ITEM_TYPE_TAG) return uint8_t{0};
-    const auto* const mask = static_cast<const rte_flow_item_tag*>(item.mask);
-    if (mask != nullptr && mask->index != UINT8_MAX)
-        return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ITEM_MASK, &item,
-                      "item tag: its index is no condition but says which tag: use mask 0xff");
     const uint8_t index = static_cast<const rte_flow_item_tag*>(item.spec)->index;
     if (index < kTags) return index;
     return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ITEM_SPEC, &item,
@@ -136,14 +133,8 @@ LayerBytes any_mark() {
 /// As everywhere in rte_flow, a last that is zero or equal to the spec asks for no range.
 bool asks_for_range(const rte_flow_item& item, uint32_t mask) {
     if (item.last == nullptr) return false;
-    const auto ends_range = [](uint32_t first, uint32_t last) {
-        return last != 0 && last != first;
-    };
-    const auto index = [](const void* tag) {
-        return static_cast<const rte_flow_item_tag*>(tag)->index;
-    };
-    return ends_range(number_of(item.spec) & mask, number_of(item.last) & mask) ||
-           (item.type == RTE_FLOW_ITEM_TYPE_TAG && ends_range(index(item.spec), index(item.last)));
+    const uint32_t last = number_of(item.last) & mask;
+    return last != 0 && last != (number_of(item.spec) & mask);
 }
 
 /// A number in CPU order and its place in the layer; for a tag, that place is in the spec.
