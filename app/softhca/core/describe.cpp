@@ -373,6 +373,8 @@ const char* text_of(SendFault fault) {
         return "no such CQ to wait for, or no such managed SQ in its PD to enable";
     case SendFault::off_wire: return "the queue was created not to send packets";
     case SendFault::no_argument: return "no such argument of header edits, or of another PD";
+    case SendFault::bad_key_change: return "memory keys are not changed in that way";
+    case SendFault::no_key: return "no such key or PD, or the key is free and should not be";
     case SendFault::injected: return "on request (softhca fault)";
     }
     return "?";

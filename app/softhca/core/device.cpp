@@ -172,6 +172,7 @@ Outcome<Number> Device::create_sq(const SqAttr& attr) {
     sq->repeats = attr.repeats;
     sq->any_index = attr.any_index;
     sq->off_wire = attr.off_wire;
+    sq->changes_keys = attr.changes_keys;
     sq->registers = attr.registers;
     pd->users++;
     if (const void* const record = sq->doorbell.record())

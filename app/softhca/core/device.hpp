@@ -120,6 +120,7 @@ class Device {
     /// Returns the lkey: mkey index << 8 | variant.
     [[nodiscard]] Outcome<uint32_t> create_mkey(MkeyAttr attr);
     [[nodiscard]] Outcome<void> destroy_mkey(uint32_t lkey);
+    [[nodiscard]] Outcome<KeyState> query_mkey(Number index) const;
     /// Writes to memory, as far as the key allows.
     [[nodiscard]] Outcome<void> write_memory(uint32_t lkey, uint64_t address,
                                              std::span<const std::byte> bytes);

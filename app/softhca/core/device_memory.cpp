@@ -38,6 +38,28 @@ Outcome<void> Device::destroy_mkey(uint32_t lkey) {
     return {};
 }
 
+Outcome<KeyState> Device::query_mkey(Number index) const {
+    const ControlLock lock(*state_);
+    const Mkey* const key = state_->mkeys.at_index(index);
+    if (!key) return refuse(Status::bad_resource);
+    return KeyState{key->own_lkey,    key->pd,          key->is_free(),
+                    key->local_write, key->remote_read, key->remote_write};
+}
+
+/// What queues know of their buffers is out of date from then on.
+bool Device::State::change_key(const KeyChange& change) {
+    Pd* const pd = change.pd ? pds.find(*change.pd) : nullptr;
+    if (change.pd && !pd) return false;
+    const Number former = mkeys.change(change);
+    if (former == 0) return false;
+    if (pd) {
+        pd->users++;
+        pds.find(former)->users--;
+    }
+    control_calls++;
+    return true;
+}
+
 Outcome<void> Device::write_memory(uint32_t lkey, uint64_t address,
                                    std::span<const std::byte> bytes) {
     const ControlLock lock(*state_);

@@ -6,6 +6,7 @@
 #include "app/softhca/core/edit_arguments.hpp"
 #include "app/softhca/core/flow_tables.hpp"
 #include "app/softhca/core/icm.hpp"
+#include "app/softhca/core/key_change.hpp"
 #include "app/softhca/core/lro.hpp"
 #include "app/softhca/core/memory_guard.hpp"
 #include "app/softhca/core/meters.hpp"
@@ -31,7 +32,7 @@
 
 namespace softhca::core {
 
-struct Device::State final : GuardedMemory, wire::Recipient {
+struct Device::State final : GuardedMemory, wire::Recipient, KeyOwner {
     State(DeviceConfig device_config, std::unique_ptr<wire::Wire> wire,
           std::unique_ptr<wire::Wire> kernel)
         : config(std::move(device_config)), rings(rings_of(config.family)),
@@ -118,6 +119,7 @@ struct Device::State final : GuardedMemory, wire::Recipient {
                                      .tables = flow_tables,
                                      .meters = meters,
                                      .edit_arguments = edit_arguments,
+                                     .key_owner = *this,
                                      .cqs = cqs,
                                      .sqs = sqs,
                                      .port = port,
@@ -191,6 +193,7 @@ struct Device::State final : GuardedMemory, wire::Recipient {
 
     /// Frames that another device sends here, on the same device thread.
     [[nodiscard]] size_t take(std::span<const iovec> frames) override;
+    [[nodiscard]] bool change_key(const KeyChange& change) override;
 
     /// Whether the device was given the memory at this address. With the device locked.
     [[nodiscard]] bool covers(const void* address) const override;

@@ -55,8 +55,9 @@ json row_of(const Mkey& key) {
     json parts = json::array();
     for (const KeyPart& part : key.parts)
         parts.push_back(fmt::format("{:#x}:{:#x}+{}", part.lkey, part.address, part.bytes));
-    return {{"number", key.lkey >> 8},
-            {"lkey", fmt::format("{:#x}", key.lkey)},
+    return {{"number", key.own_lkey >> 8},
+            {"lkey", fmt::format("{:#x}", key.own_lkey)},
+            {"free", key.is_free()},
             {"pd", key.pd},
             {"iova", fmt::format("{:#x}", key.iova)},
             {"bytes", key.length},
@@ -115,7 +116,8 @@ json row_of(const Sq& sq) {
     row.update({{"transport_domain", sq.transport_domain},
                 {"rate_kbps", sq.rate_kbps},
                 {"requests_per_second", sq.pace.per_second()},
-                {"rc", sq.rc}});
+                {"rc", sq.rc},
+                {"changes_keys", sq.changes_keys}});
     if (sq.managed) row["enabled"] = sq.enabled;
     if (sq.hairpin) add_hairpin(row, *sq.hairpin, peer_of(sq));
     if (sq.virtq) add_virtq(row, *sq.virtq);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "app/softhca/core/mkey.hpp"
 
+#include <utility>
+
 namespace softhca::core {
 
 uint32_t MkeyTable::insert(MkeyAttr attr) {
@@ -19,9 +21,9 @@ uint32_t MkeyTable::insert(MkeyAttr attr) {
         if (entries_[index]) continue;
         const uint32_t lkey = index << 8 | attr.variant.value_or(variant_);
         entries_[index] = std::make_unique<Mkey>(
-            Mkey{lkey, attr.pd, attr.iova, attr.length, attr.local_write, attr.remote_read,
-                 attr.remote_write, attr.any_pd, std::move(attr.memory), std::move(attr.parts),
-                 std::move(part_ends)});
+            Mkey{attr.free ? 0 : lkey, attr.pd, attr.iova, attr.length, attr.local_write,
+                 attr.remote_read, attr.remote_write, attr.any_pd, std::move(attr.memory),
+                 std::move(attr.parts), std::move(part_ends), lkey});
         used_++;
         return lkey;
     }
@@ -29,12 +31,27 @@ uint32_t MkeyTable::insert(MkeyAttr attr) {
 }
 
 Number MkeyTable::erase(uint32_t lkey) {
-    const Mkey* const key = find(lkey);
-    if (!key) return 0;
+    const Mkey* const key = at_index(lkey >> 8);
+    if (!key || key->own_lkey != lkey) return 0;
     const Number pd = key->pd;
     entries_[lkey >> 8].reset();
     used_--;
     return pd;
+}
+
+Number MkeyTable::change(const KeyChange& change) {
+    const Number index = change.lkey >> 8;
+    if (index >= kEntries || !entries_[index]) return 0;
+    Mkey& key = *entries_[index];
+    if (key.any_pd || (!change.variant && key.own_lkey != change.lkey)) return 0;
+    if (change.expects_free.value_or(key.is_free()) != key.is_free()) return 0;
+    const bool free = change.free.value_or(key.is_free());
+    if (change.variant) key.own_lkey = index << 8 | *change.variant;
+    key.lkey = free ? 0 : key.own_lkey;
+    key.local_write = change.local_write.value_or(key.local_write);
+    key.remote_read = change.remote_read.value_or(key.remote_read);
+    key.remote_write = change.remote_write.value_or(key.remote_write);
+    return std::exchange(key.pd, change.pd.value_or(key.pd));
 }
 
 } // namespace softhca::core

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "app/softhca/core/device.hpp"
+#include "app/softhca/core/key_change.hpp"
 
 #include <algorithm>
 #include <array>
@@ -13,7 +14,7 @@
 namespace softhca::core {
 
 struct Mkey {
-    uint32_t lkey;
+    uint32_t lkey; ///< by which queues find it; 0 while it is free
     Number pd;
     uint64_t iova;
     uint64_t length;
@@ -23,6 +24,9 @@ struct Mkey {
     DmaArea memory;
     std::vector<KeyPart> parts;      ///< of an indirect key; none is empty …
     std::vector<uint64_t> part_ends; ///< … and they end at these offsets
+    uint32_t own_lkey;               ///< free or not
+
+    [[nodiscard]] bool is_free() const { return lkey == 0; }
 };
 
 /// What a queue wants to do with the memory.
@@ -67,6 +71,12 @@ class MkeyTable {
     uint32_t insert(MkeyAttr attr);
     /// Returns the PD of the key, or 0 when there is no such key.
     Number erase(uint32_t lkey);
+    /// Returns the PD that the key had before, or 0 when nothing changes (KeyOwner).
+    Number change(const KeyChange& change);
+    /// Free or not, whatever its variant; null when there is none.
+    [[nodiscard]] const Mkey* at_index(Number index) const {
+        return index < kEntries ? entries_[index].get() : nullptr;
+    }
     [[nodiscard]] size_t size() const { return used_; }
     /// Whether some key leads to this byte of host memory.
     [[nodiscard]] bool covers(const void* address) const {

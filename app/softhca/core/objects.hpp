@@ -92,6 +92,7 @@ struct Sq : Queue {
     Number transport_domain = kKernelDomain;
     bool rc = false;                                                            ///< see SqAttr
     bool managed = false, repeats = false, any_index = false, off_wire = false; ///< likewise
+    bool changes_keys = false;                                                  ///< likewise
     uint16_t enabled = 0;     ///< managed: it may go on up to here
     RequestPace pace;         ///< of its requests
     uint64_t paced_until = 0; ///< device clock at which what was sent has had its time

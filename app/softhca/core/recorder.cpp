@@ -100,6 +100,7 @@ const char* name_of(SendRequest::Kind kind) {
     case SendRequest::Kind::rdma_read: return "an RDMA read";
     case SendRequest::Kind::meters: return "an access to meters";
     case SendRequest::Kind::argument: return "an argument of header edits";
+    case SendRequest::Kind::key: return "a change of a memory key";
     case SendRequest::Kind::wait_time: return "a wait for a time";
     case SendRequest::Kind::wait_completions: return "a wait for completions";
     case SendRequest::Kind::enable: return "leave for another queue";

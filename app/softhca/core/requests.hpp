@@ -5,6 +5,7 @@
 #pragma once
 
 #include "app/softhca/core/edit_arguments.hpp"
+#include "app/softhca/core/key_change.hpp"
 #include "app/softhca/core/meter.hpp"
 #include "app/softhca/core/objects.hpp"
 #include "app/softhca/core/offload.hpp"
@@ -39,8 +40,10 @@ enum class SendFault : uint8_t {
     no_queue = 0x17, ///< waits for a CQ that does not exist, or enables an SQ that does not, is of
                      ///< another PD, or not managed
     off_wire = 0x18, ///< a packet in a queue that may not send any
-    no_argument = 0x19, ///< no such argument of header edits, or of another PD
-    injected = 0x20,    ///< on request (Device::inject_error)
+    no_argument = 0x19,    ///< no such argument of header edits, or of another PD
+    bad_key_change = 0x1a, ///< of a memory key, in a way that this device does not support
+    no_key = 0x1b,         ///< no such key or PD, or the key is not as expected (KeyOwner)
+    injected = 0x20,       ///< on request (Device::inject_error)
 };
 
 /// Likewise for a receive request.
@@ -75,6 +78,7 @@ struct SendRequest {
         rdma_read,  ///< … or comes from there
         meters,     ///< no packet: a pair of meters is read, written, or both
         argument,   ///< no packet: the argument `other` of header edits is written
+        key,        ///< no packet: a memory key changes
         // None either: the queue waits …
         wait_time,        ///< … until the clock has reached a time
         wait_completions, ///< … until the CQ `other` has had as many completions as `position` says
@@ -149,6 +153,8 @@ concept SendRing = requires(S ring, const S& read, Sq& sq, const Sq& queue,
     read.write(meters, uint64_t{});
     /// For an argument request: its data.
     { read.argument() } -> std::same_as<decltype(EditArgument::data)>;
+    /// For a request that changes a key: how.
+    { read.key_change() } -> std::same_as<const KeyChange&>;
     /// For a waiting request: whether it has waited long enough, by the clock or by a CQ's
     /// completions.
     { read.has_come(uint64_t{}) } -> std::same_as<bool>;

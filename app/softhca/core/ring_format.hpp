@@ -77,6 +77,7 @@ struct DataPathParts {
     const FlowTables& tables;
     Meters& meters;
     EditArguments& edit_arguments;
+    KeyOwner& key_owner;
     const ObjectTable<Cq>& cqs;
     const ObjectTable<Sq>& sqs; ///< whose requests may refer to each other
     Port& port;

@@ -20,8 +20,8 @@ template <Rings R, class W> class Sender {
   public:
     Sender(const DataPathParts& parts, Receiver<R, W>& receiver, W watch)
         : mkeys_(parts.mkeys), meters_(parts.meters), edit_arguments_(parts.edit_arguments),
-          cqs_(parts.cqs), sqs_(parts.sqs), port_(parts.port), receiver_(receiver), watch_(watch),
-          kernel_progress_(parts.kernel_progress) {}
+          key_owner_(parts.key_owner), cqs_(parts.cqs), sqs_(parts.sqs), port_(parts.port),
+          receiver_(receiver), watch_(watch), kernel_progress_(parts.kernel_progress) {}
 
     /// See DataPath.
     size_t run(Sq& sq, size_t budget);
@@ -57,6 +57,7 @@ template <Rings R, class W> class Sender {
     [[nodiscard]] Step execute_rdma(const Sq& sq, bool reads);
     [[nodiscard]] Step execute_meters(const Sq& sq);
     [[nodiscard]] Step execute_argument(const Sq& sq);
+    [[nodiscard]] Step execute_key(const Sq& sq);
     [[nodiscard]] Step execute_wait() const;
     [[nodiscard]] Step execute_enable(const Sq& sq) const;
     using Cursor = typename R::Send::Cursor;
@@ -102,6 +103,7 @@ template <Rings R, class W> class Sender {
     const MkeyTable& mkeys_;
     Meters& meters_;
     EditArguments& edit_arguments_;
+    KeyOwner& key_owner_;
     const ObjectTable<Cq>& cqs_;
     const ObjectTable<Sq>& sqs_;
     Port& port_;

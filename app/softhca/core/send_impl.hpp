@@ -24,6 +24,7 @@ inline constexpr uint64_t kIdleCredit = Limits::kClockKhz / 2;
     case SendFault::protection:
     case SendFault::no_meters:
     case SendFault::no_argument:
+    case SendFault::no_key:
     case SendFault::no_queue: return CompletionError::local_protection;
     case SendFault::too_long:
     case SendFault::no_data: return CompletionError::local_length;
@@ -130,6 +131,7 @@ typename Sender<R, W>::Step Sender<R, W>::execute(Sq& sq, size_t budget) {
     case SendRequest::Kind::rdma_read: return execute_rdma(sq, true);
     case SendRequest::Kind::meters: return execute_meters(sq);
     case SendRequest::Kind::argument: return execute_argument(sq);
+    case SendRequest::Kind::key: return execute_key(sq);
     case SendRequest::Kind::wait_time: return {.complete = ring_.has_come(port_.now())};
     case SendRequest::Kind::wait_completions: return execute_wait();
     case SendRequest::Kind::enable: return execute_enable(sq);
@@ -407,6 +409,12 @@ typename Sender<R, W>::Step Sender<R, W>::execute_argument(const Sq& sq) {
     EditArgument* const argument = edit_arguments_.find(ring_.request().other);
     if (!argument || argument->pd != sq.pd) return {SendFault::no_argument};
     argument->data = ring_.argument();
+    return {.complete = true};
+}
+
+template <Rings R, class W> typename Sender<R, W>::Step Sender<R, W>::execute_key(const Sq& sq) {
+    if (!sq.changes_keys) return {SendFault::bad_opcode};
+    if (!key_owner_.change_key(ring_.key_change())) return {SendFault::no_key};
     return {.complete = true};
 }
 

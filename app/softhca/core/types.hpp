@@ -76,8 +76,16 @@ struct MkeyAttr {
     std::vector<KeyPart> parts{};
     bool local_write = false;                       ///< needed to receive into it
     bool remote_read = false, remote_write = false; ///< for the peer of a connection
+    bool free = false;                ///< nothing can be done through it, see KeyChange
     bool any_pd = false;              ///< queues of every PD may use it (a device's reserved lkey)
     std::optional<uint8_t> variant{}; ///< low byte of the key, when the owner chooses it
+};
+
+/// What a key is now, in so far as requests may have changed it.
+struct KeyState {
+    uint32_t lkey = 0;
+    Number pd = 0;
+    bool free = false, local_write = false, remote_read = false, remote_write = false;
 };
 
 /// What a mini CQE holds besides the byte count.
@@ -125,6 +133,7 @@ struct SqAttr {
     bool repeats = false;   ///< its ring is not posted again: it goes round with the same requests
     bool any_index = false; ///< requests need not give their place in the ring
     bool off_wire = false;  ///< may not send packets
+    bool changes_keys = false; ///< may change the device's memory keys, of any PD
     Listener* listener = nullptr;
     uint64_t cookie = 0;
 };

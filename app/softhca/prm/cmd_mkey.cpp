@@ -99,6 +99,7 @@ FwStatus create_mkey(Firmware& firmware, Command& command) {
     attr.local_write = context.get(PRM(mkc, lw)) != 0;
     attr.remote_read = context.get(PRM(mkc, rr)) != 0;
     attr.remote_write = context.get(PRM(mkc, rw)) != 0;
+    attr.free = context.get(PRM(mkc, free)) != 0;
     attr.variant = static_cast<uint8_t>(context.get(PRM(mkc, mkey_7_0)));
     std::vector<Ref> uses = {{Kind::pd, attr.pd}};
     const auto mode = static_cast<AccessMode>(context.get(PRM(mkc, access_mode_1_0)) |
@@ -125,7 +126,7 @@ FwStatus create_mkey(Firmware& firmware, Command& command) {
             status != FwStatus::ok)
             return status;
     } else {
-        attr.length = 0; // a key without memory, to be filled by UMR, which is not supported
+        attr.length = 0; // a key without memory, which requests do not give it here either
     }
     const auto lkey = firmware.device.create_mkey(std::move(attr));
     if (!lkey) return to_firmware(lkey.error());
@@ -134,18 +135,50 @@ FwStatus create_mkey(Firmware& firmware, Command& command) {
                       {.context = context.copy(PRM_BYTES(mkc)), .uses = uses, .detail = *lkey});
 }
 
+/// Makes the object of a key say what the key is now.
+void refresh_key(Firmware& firmware, core::Number index, Object& object) {
+    const auto now = firmware.device.query_mkey(index);
+    if (!now) return;
+    object.detail = now->lkey;
+    Fields context(object.context.data(), object.context.size());
+    context.set(PRM(mkc, mkey_7_0), now->lkey & 0xff);
+    context.set(PRM(mkc, free), now->free);
+    context.set(PRM(mkc, lw), now->local_write);
+    context.set(PRM(mkc, rr), now->remote_read);
+    context.set(PRM(mkc, rw), now->remote_write);
+    if (context.get(PRM(mkc, pd)) == now->pd) return;
+    context.set(PRM(mkc, pd), now->pd);
+    std::vector<Ref> uses = object.uses;
+    std::erase_if(uses, [](const Ref& ref) { return ref.kind == Kind::pd; });
+    // The firmware's own PD is no object.
+    if (firmware.objects.look_up(Kind::pd, now->pd)) uses.push_back({Kind::pd, now->pd});
+    firmware.objects.set_uses(object, std::move(uses));
+}
+
+/// The object of the key that the command is about, as the key is now; null if there is none.
+Object* current_key(Firmware& firmware, const Command& command) {
+    Object* const object = firmware.objects.find(Kind::mkey, object_number(command));
+    if (object) refresh_key(firmware, object_number(command), *object);
+    return object;
+}
+
 FwStatus destroy_mkey(Firmware& firmware, Command& command) {
-    return destroy_object(firmware, Kind::mkey, object_number(command), [&](core::Number index) {
-        return firmware.device.destroy_mkey(firmware.objects.find(Kind::mkey, index)->detail);
-    });
+    const Object* const key = current_key(firmware, command);
+    return destroy_object(firmware, Kind::mkey, object_number(command),
+                          [&](core::Number) { return firmware.device.destroy_mkey(key->detail); });
 }
 
 FwStatus query_mkey(Firmware& firmware, Command& command) {
-    return answer_context(command, firmware.objects.find(Kind::mkey, object_number(command)),
+    return answer_context(command, current_key(firmware, command),
                           PRM(query_mkey_out, memory_key_mkey_entry));
 }
 
 } // namespace
+
+void refresh_keys(Firmware& firmware) {
+    for (const core::Number index : firmware.objects.numbers(Kind::mkey))
+        refresh_key(firmware, index, *firmware.objects.look_up(Kind::mkey, index));
+}
 
 void add_mkey_commands(CommandTable& table) {
     table.insert({

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // QPs with a transport. An Ethernet port's packets do not use them: mlx5_ib creates one at start,
-// for UMR, and the state machine is all that it needs. RC QPs connect only to themselves (force
-// loopback), which is how programs write ICM; or in pairs, through which virtio queues report
-// events: one without queues, which is the device's, and the program's, which has only an RQ.
+// whose requests change memory keys (UMR). RC QPs connect only to themselves (force loopback),
+// which is how programs write ICM; or in pairs, through which virtio queues report events: one
+// without queues, which is the device's, and the program's, which has only an RQ.
 #include "app/softhca/core/rings/mlx5/doorbells.hpp"
 #include "app/softhca/prm/command_tools.hpp"
 #include "app/softhca/prm/queues.hpp"
@@ -23,22 +23,24 @@ constexpr uint64_t kReliableConnected = 0x0;              // MLX5_QP_ST_RC
 constexpr uint64_t kRegisterMemory = 0xc;                 // MLX5_QP_ST_REG_UMR
 constexpr uint64_t kNonZeroRq = 0x0, kZeroLengthRq = 0x3; // MLX5_NON_ZERO_RQ, MLX5_ZERO_LEN_RQ
 
+constexpr uint8_t kLogWqebb = 6;
 constexpr uint8_t kLogSegment = 4; // of sizes that the context has in data segments
 
 /// Object::detail.
 enum class QpRole : uint32_t {
-    umr,   ///< sends nothing
+    umr,   ///< has an SQ, and no peer: its requests change memory keys
     loops, ///< has an SQ, and is its own peer
     tells, ///< the device's side of a pair …
     hears  ///< … and the program's, which has an RQ
 };
 QpRole role_of(const Object& qp) { return static_cast<QpRole>(qp.detail); }
+bool has_sq(QpRole role) { return role == QpRole::umr || role == QpRole::loops; }
 
 std::vector<Ref> uses_of(const Fields& context, bool has_queues = true) {
     std::vector<Ref> uses;
     if (has_queues)
         uses.push_back({Kind::uar, static_cast<core::Number>(context.get(PRM(qpc, uar_page)))});
-    if (const auto pd = context.get(PRM(qpc, pd)); pd != 0) // the QP for UMR has none
+    if (const auto pd = context.get(PRM(qpc, pd)); pd != 0) // that for UMR has none
         uses.push_back({Kind::pd, static_cast<core::Number>(pd)});
     for (const auto cq : {context.get(PRM(qpc, cqn_snd)), context.get(PRM(qpc, cqn_rcv))})
         if (cq != 0) uses.push_back({Kind::cq, static_cast<core::Number>(cq)});
@@ -53,13 +55,55 @@ FwStatus add_qp(Firmware& firmware, Command& command, core::Number number, const
                        .detail = static_cast<uint32_t>(role)});
 }
 
-/// A QP that the core does not know.
-FwStatus create_plain_qp(Firmware& firmware, Command& command, const Fields& context, QpRole role) {
+/// The device's side of a pair, which the core does not know.
+FwStatus create_telling_qp(Firmware& firmware, Command& command, const Fields& context) {
     const core::Number number = firmware.objects.new_number(Kind::qp, kFirstQp, kLastQp);
-    std::vector<Ref> uses = uses_of(context, role != QpRole::tells);
+    std::vector<Ref> uses = uses_of(context, false);
     if (number == 0) return FwStatus::exceeded_limit;
     if (!firmware.objects.exist(uses)) return FwStatus::bad_resource;
-    return add_qp(firmware, command, number, context, std::move(uses), role);
+    return add_qp(firmware, command, number, context, std::move(uses), QpRole::tells);
+}
+
+/// What the context says of the SQ of a QP.
+core::SqAttr read_sq(Firmware& firmware, const Fields& context) {
+    core::SqAttr attr;
+    attr.cqn = static_cast<core::Number>(context.get(PRM(qpc, cqn_snd)));
+    attr.log_wqebbs = static_cast<uint8_t>(context.get(PRM(qpc, log_sq_size)));
+    attr.user_index = static_cast<uint32_t>(context.get(PRM(qpc, user_index)));
+    attr.listener = firmware.listener();
+    attr.cookie = kQueueTypeQp;
+    return attr;
+}
+
+FwStatus add_sq_qp(Firmware& firmware, Command& command, const Fields& context,
+                   const core::SqAttr& attr, std::vector<Ref> uses, QpRole role) {
+    const auto number = firmware.device.create_sq(attr);
+    if (!number) return to_firmware(number.error());
+    return add_qp(firmware, command, *number, context, std::move(uses), role);
+}
+
+/// The driver's QP for UMR. Its ring is in pages that the command lists.
+FwStatus create_umr_qp(Firmware& firmware, Command& command, const Fields& context) {
+    if (command.uid != 0) return FwStatus::bad_parameter; // it changes the keys of all users
+    if (context.get(PRM(qpc, rq_type)) != kZeroLengthRq) return FwStatus::bad_parameter;
+    std::vector<Ref> uses = uses_of(context);
+    if (!firmware.objects.exist(uses)) return FwStatus::bad_resource;
+    firmware.make_reserved_lkey(); // and with it, the PD of queues that name none
+    core::SqAttr attr = read_sq(firmware, context);
+    attr.changes_keys = attr.off_wire = true;
+    attr.pd = firmware.pd_of(context.get(PRM(qpc, pd)));
+    attr.registers =
+        firmware.registers_of(static_cast<core::Number>(context.get(PRM(qpc, uar_page))));
+    auto ring = ring_area(firmware, command, {},
+                          {.at = PRM(create_qp_in, pas[0]).offset / 8,
+                           .log_page = static_cast<uint8_t>(context.get(PRM(qpc, log_page_size))),
+                           .page_offset = context.get(PRM(qpc, page_offset))},
+                          uint64_t{1} << (attr.log_wqebbs + kLogWqebb), false);
+    attr.doorbell = core::mlx5_rings::send_doorbell(doorbell_record<mlx5::QueueDoorbell>(
+        firmware, {.offset = context.get(PRM(qpc, dbr_addr))}, false));
+    if (!ring || !attr.doorbell) return FwStatus::bad_parameter;
+    attr.ring = std::move(*ring);
+    return add_sq_qp(firmware, command, context, attr, std::move(uses), QpRole::umr);
 }
 
 /// For a program's RC QP.
@@ -111,19 +155,13 @@ FwStatus create_hearing_qp(Firmware& firmware, Command& command, const Fields& c
 /// The send queue follows the receive queue, if the QP has one of its own. That stays empty: nobody
 /// else sends to this QP.
 FwStatus create_rc_qp(Firmware& firmware, Command& command, const Fields& context) {
-    constexpr uint8_t kLogWqebb = 6;
     QpMemory memory;
     if (const FwStatus status = read_memory(firmware, command, context, memory);
         status != FwStatus::ok)
         return status;
-    core::SqAttr attr;
+    core::SqAttr attr = read_sq(firmware, context);
     attr.rc = true;
     attr.pd = static_cast<core::Number>(context.get(PRM(qpc, pd)));
-    attr.cqn = static_cast<core::Number>(context.get(PRM(qpc, cqn_snd)));
-    attr.log_wqebbs = static_cast<uint8_t>(context.get(PRM(qpc, log_sq_size)));
-    attr.user_index = static_cast<uint32_t>(context.get(PRM(qpc, user_index)));
-    attr.listener = firmware.listener();
-    attr.cookie = kQueueTypeQp;
     if (context.get(PRM(qpc, rq_type)) == kNonZeroRq)
         memory.rings.offset = uint64_t{1} << (context.get(PRM(qpc, log_rq_size)) +
                                               context.get(PRM(qpc, log_rq_stride)) + kLogSegment);
@@ -133,16 +171,14 @@ FwStatus create_rc_qp(Firmware& firmware, Command& command, const Fields& contex
         doorbell_record<mlx5::QueueDoorbell>(firmware, memory.record, false));
     if (!ring || !attr.doorbell) return FwStatus::bad_parameter;
     attr.ring = std::move(*ring);
-    const auto number = firmware.device.create_sq(attr);
-    if (!number) return to_firmware(number.error());
-    return add_qp(firmware, command, *number, context, std::move(memory.uses), QpRole::loops);
+    return add_sq_qp(firmware, command, context, attr, std::move(memory.uses), QpRole::loops);
 }
 
 FwStatus create_reliable_qp(Firmware& firmware, Command& command, const Fields& context) {
     if (context.get(PRM(qpc, no_sq)) == 0) return create_rc_qp(firmware, command, context);
     switch (context.get(PRM(qpc, rq_type))) {
     case kNonZeroRq: return create_hearing_qp(firmware, command, context);
-    case kZeroLengthRq: return create_plain_qp(firmware, command, context, QpRole::tells);
+    case kZeroLengthRq: return create_telling_qp(firmware, command, context);
     default: return FwStatus::bad_parameter;
     }
 }
@@ -153,7 +189,7 @@ FwStatus create_qp(Firmware& firmware, Command& command) {
          {PRM(qpc, cd_master), PRM(qpc, cd_slave_send), PRM(qpc, cd_slave_receive)})
         if (context.get(role) != 0) return FwStatus::bad_parameter; // SQs alone wait for each other
     switch (context.get(PRM(qpc, st))) {
-    case kRegisterMemory: return create_plain_qp(firmware, command, context, QpRole::umr);
+    case kRegisterMemory: return create_umr_qp(firmware, command, context);
     case kReliableConnected: return create_reliable_qp(firmware, command, context);
     default: return FwStatus::bad_parameter; // UC, UD …: nothing here would carry their packets
     }
@@ -162,8 +198,8 @@ FwStatus create_qp(Firmware& firmware, Command& command) {
 /// The QP's core objects follow its state.
 FwStatus enter(Firmware& firmware, core::Number number, Object& qp, State to) {
     const QpRole role = role_of(qp);
-    const bool sends = role == QpRole::loops;
-    if (sends || role == QpRole::hears) {
+    const bool sends = has_sq(role);
+    if (role != QpRole::tells) {
         const bool ready = to == kReadyToSend || (!sends && to == kReadyToReceive);
         const auto state = ready          ? core::QueueState::ready
                            : to == kError ? core::QueueState::error
@@ -184,9 +220,9 @@ FwStatus enter(Firmware& firmware, core::Number number, Object& qp, State to) {
 State state_of(const Firmware& firmware, core::Number number, const Object& qp) {
     const QpRole role = role_of(qp);
     const auto state = static_cast<State>(qp.state);
-    if (role == QpRole::umr || role == QpRole::tells) return state;
+    if (role == QpRole::tells) return state;
     const auto queue =
-        role == QpRole::loops ? firmware.device.query_sq(number) : firmware.device.query_rq(number);
+        has_sq(role) ? firmware.device.query_sq(number) : firmware.device.query_rq(number);
     return queue == core::QueueState::error ? kError : state;
 }
 
@@ -242,12 +278,10 @@ FwStatus query_qp(Firmware& firmware, Command& command) {
 FwStatus destroy_qp(Firmware& firmware, Command& command) {
     const core::Number number = object_number(command);
     const Object* const qp = firmware.objects.find(Kind::qp, number);
-    const QpRole role = qp ? role_of(*qp) : QpRole::umr;
-    if (role == QpRole::umr || role == QpRole::tells)
-        return forget_object(firmware, Kind::qp, number);
+    const QpRole role = qp ? role_of(*qp) : QpRole::tells;
+    if (role == QpRole::tells) return forget_object(firmware, Kind::qp, number);
     return destroy_object(firmware, Kind::qp, number, [&](core::Number queue) {
-        return role == QpRole::loops ? firmware.device.destroy_sq(queue)
-                                     : firmware.device.destroy_rq(queue);
+        return has_sq(role) ? firmware.device.destroy_sq(queue) : firmware.device.destroy_rq(queue);
     });
 }
 

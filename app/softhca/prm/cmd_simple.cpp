@@ -21,6 +21,8 @@ FwStatus alloc_pd(Firmware& firmware, Command& command) {
 }
 
 FwStatus dealloc_pd(Firmware& firmware, Command& command) {
+    const Object* const object = firmware.objects.find(Kind::pd, object_number(command));
+    if (object && object->users != 0) refresh_keys(firmware); // some may have left it
     return destroy_object(firmware, Kind::pd, object_number(command),
                           [&](core::Number pd) { return firmware.device.dealloc_pd(pd); });
 }

@@ -61,6 +61,10 @@ template <class Destroy>
                           [](core::Number) { return core::Outcome<void>{}; });
 }
 
+/// Requests may have changed keys since: makes the objects of keys say, and use, what these do now
+/// (cmd_mkey.cpp).
+void refresh_keys(Firmware& firmware);
+
 /// The ICM object that contains an address, if the user of the command sees it (cmd_steering.cpp).
 [[nodiscard]] std::optional<core::Number> icm_of(Firmware& firmware, uint64_t address);
 

@@ -181,7 +181,7 @@ void Firmware::reset() {
             case Kind::virtq_counters: (void)device.destroy_virtq_counters(number); break;
             case Kind::rq: (void)device.destroy_rq(number); break;
             case Kind::sq: (void)device.destroy_sq(number); break;
-            case Kind::qp: // only RC QPs are known to it, by their single ring
+            case Kind::qp: // known to it by their single ring, if they have one
                 (void)device.destroy_sq(number);
                 (void)device.destroy_rq(number);
                 break;

@@ -137,8 +137,13 @@ TEST_F(ReregTest, OtherAccess) {
     EXPECT_EQ(received(), IBV_WC_SUCCESS);
     ASSERT_EQ(allow(0), 0);
     EXPECT_EQ(received(), IBV_WC_LOC_PROT_ERR);
+    EXPECT_EQ(sent_from(page(0)), IBV_WC_SUCCESS);
+}
+
+TEST_F(ReregTest, AccessThatTheProgramItselfLacks) {
     ASSERT_EQ(mprotect(page(0), kPage, PROT_READ), 0);
-    EXPECT_EQ(allow(IBV_ACCESS_LOCAL_WRITE), IBV_REREG_MR_ERR_CMD);
+    EXPECT_EQ(rereg(IBV_REREG_MR_CHANGE_ACCESS, nullptr, nullptr, 0, IBV_ACCESS_LOCAL_WRITE),
+              IBV_REREG_MR_ERR_CMD);
     EXPECT_EQ(errno, EFAULT) << "the program itself may not write there";
     EXPECT_EQ(sent_from(page(0)), IBV_WC_SUCCESS);
 }

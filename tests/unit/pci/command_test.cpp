@@ -214,8 +214,6 @@ TEST_F(CommandTest, QpsOfTransportsAreRefused) {
     for (const uint64_t rc_uc_ud : {0, 1, 2})
         EXPECT_EQ(status_of(REQUEST(CREATE_QP, create_qp).set(transport, rc_uc_ud).set(page, uar)),
                   FwStatus::bad_parameter);
-    constexpr uint64_t kUmr = 0xc;
-    (void)made(REQUEST(CREATE_QP, create_qp).set(transport, kUmr).set(page, uar));
 }
 
 TEST_F(CommandTest, CqsCompressInKnownFormats) {

@@ -37,6 +37,7 @@ const char* name_of(SendRequest::Kind kind) {
     case SendRequest::Kind::rdma_read: return "RDMA_READ";
     case SendRequest::Kind::meters: return "ACCESS_ASO";
     case SendRequest::Kind::argument: return "FLOW_TBL_ACCESS";
+    case SendRequest::Kind::key: return "UMR";
     case SendRequest::Kind::wait_time: return "WAIT_TIME";
     case SendRequest::Kind::wait_completions: return "WAIT_CQ";
     case SendRequest::Kind::enable: return "SEND_EN";

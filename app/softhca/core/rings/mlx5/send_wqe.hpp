@@ -7,6 +7,7 @@
 #include "app/softhca/core/rings/mlx5/cross_channel.hpp"
 #include "app/softhca/core/rings/mlx5/meters.hpp"
 #include "app/softhca/core/rings/mlx5/syndrome.hpp"
+#include "app/softhca/core/rings/mlx5/umr.hpp"
 #include "common/mlx5/flow_table_access.hpp"
 
 #include <algorithm>
@@ -50,6 +51,7 @@ class SendWqe {
     [[nodiscard]] decltype(EditArgument::data) argument() const {
         return load<mlx5::WqeEditArgument>(bytes_.data()).data;
     }
+    [[nodiscard]] const KeyChange& key_change() const { return key_change_; }
     [[nodiscard]] bool has_come(uint64_t clock) const { return waited_time_.has_come(clock); }
     [[nodiscard]] bool has_completed(uint32_t completions) const {
         return is_at(completions, request_.position);
@@ -75,6 +77,7 @@ class SendWqe {
     [[nodiscard]] SendFault decode_cross_channel(mlx5::WqeOpcode opcode);
     [[nodiscard]] SendFault decode_rdma(mlx5::WqeOpcode opcode);
     [[nodiscard]] SendFault decode_argument();
+    [[nodiscard]] SendFault decode_key_change();
     [[nodiscard]] uint32_t qpn_word(const Sq& sq) const {
         return uint32_t{opcode_} << 24 | sq.number;
     }
@@ -86,6 +89,7 @@ class SendWqe {
     uint32_t data_at_ = 0;    ///< first segment after the Ethernet segment
     uint64_t meter_mask_ = 0; ///< bytes of meters that are written
     WaitedTime waited_time_;
+    KeyChange key_change_;
     SendRequest request_;
 };
 
@@ -134,7 +138,7 @@ inline SendFault SendWqe::decode() {
         return decode_aso(bytes(), request_, meter_mask_);
     case mlx5::WqeOpcode::wait:
     case mlx5::WqeOpcode::send_enable: return decode_cross_channel(opcode);
-    default: return SendFault::bad_opcode;
+    default: return opcode_ == kUmrOpcode ? decode_key_change() : SendFault::bad_opcode;
     }
     return decode_eth();
 }
@@ -176,6 +180,13 @@ inline SendFault SendWqe::decode_argument() {
     request_.other = load<mlx5::WqeCtrlSeg>(bytes_.data()).imm;
     data_at_ = size_;
     return SendFault::none;
+}
+
+inline SendFault SendWqe::decode_key_change() {
+    request_.kind = SendRequest::Kind::key;
+    request_.header = {};
+    data_at_ = size_;
+    return decode_umr(bytes(), key_change_);
 }
 
 inline SendFault SendWqe::decode_eth() {
