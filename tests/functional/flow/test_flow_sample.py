@@ -112,7 +112,8 @@ def test_of_what_is_dropped_copies_are_left(stack: Stack) -> None:
 def test_a_change_before_the_copies_is_refused(stack: Stack) -> None:
     """The list is an order, and copies are of what came. Metadata belongs to no copy."""
     stack.testpmd.command("set sample_actions 0 queue index 1 / end")
-    rule = "ingress pattern eth / vlan / ipv4 / udp dst is 100 / end actions {} / sample ratio 1 index 0 / queue index 2"
+    rule = ("ingress pattern eth / vlan / ipv4 / udp dst is 100 / end"
+            " actions {} / sample ratio 1 index 0 / queue index 2")
     for change in ("of_pop_vlan", "dec_ttl", "of_push_vlan ethertype 0x8100", "set_mac_src mac_addr 02:00:00:00:00:09"):
         why = stack.testpmd.refused_flow(0, f"{rule.format(change)} / end")
         assert "its copies are of packets as they came, and an action before it changes these: put sample first" in why
