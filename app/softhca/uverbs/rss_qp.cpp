@@ -41,8 +41,7 @@ Errno check(const ib_uverbs_ex_create_qp& request, const mlx5_ib_create_qp_rss& 
                                            MLX5_QP_FLAG_TIR_ALLOW_SELF_LB_MC |
                                            MLX5_QP_FLAG_TUNNEL_OFFLOADS;
     if (request.qp_type != IB_UVERBS_QPT_RAW_PACKET) return EOPNOTSUPP;
-    if (request.create_flags || request.is_srq || request.max_send_wr || request.max_recv_wr ||
-        request.max_recv_sge)
+    if (request.create_flags || request.is_srq || request.max_send_wr || request.max_recv_wr)
         return EINVAL;
     if (driver.comp_mask || driver.flags & ~kKnownDriverFlags) return EOPNOTSUPP;
     if (driver.rx_hash_function != MLX5_RX_HASH_FUNC_TOEPLITZ) return EOPNOTSUPP;

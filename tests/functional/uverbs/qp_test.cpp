@@ -354,10 +354,5 @@ TEST_F(QpTest, TunnelsAreLookedIntoWhenAskedFor) {
     }
 }
 
-TEST_F(QpTest, FlagsOfOtherTransportsAreRefused) {
-    EXPECT_FALSE(endpoint_with(context.get(), pd.get(), MLX5DV_QP_CREATE_PACKET_BASED_CREDIT_MODE));
-    EXPECT_EQ(errno, EINVAL);
-}
-
 } // namespace
 } // namespace test

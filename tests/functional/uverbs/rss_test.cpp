@@ -59,8 +59,7 @@ class RssTest : public VerbsTest {
         ASSERT_TRUE(table) << std::strerror(errno);
     }
     [[nodiscard]] QpHandle make_rss(uint64_t fields, uint8_t key_bytes = 40,
-                                    uint8_t function = IBV_RX_HASH_FUNC_TOEPLITZ,
-                                    const ibv_qp_cap& cap = {}) {
+                                    uint8_t function = IBV_RX_HASH_FUNC_TOEPLITZ) {
         std::array<uint8_t, 64> key{};
         for (size_t i = 0; i < key.size(); i++)
             key[i] = static_cast<uint8_t>(i * 37 + 11);
@@ -71,7 +70,6 @@ class RssTest : public VerbsTest {
         attributes.pd = pd.get();
         attributes.rwq_ind_tbl = table.get();
         attributes.rx_hash_conf = {function, key_bytes, key.data(), fields};
-        attributes.cap = cap;
         errno = 0;
         return QpHandle(ibv_create_qp_ex(context.get(), &attributes));
     }
@@ -162,18 +160,6 @@ TEST_F(RssTest, ContradictoryHashesAreRefused) {
     EXPECT_EQ(errno, EINVAL) << "length of the key";
     EXPECT_FALSE(make_rss(kUdp4, 40, 2));
     EXPECT_EQ(errno, EOPNOTSUPP) << "another hash function";
-}
-
-/// It has no queues of its own, whose sizes these would be.
-TEST_F(RssTest, QueueSizesAreRefused) {
-    make_table(2);
-    for (const ibv_qp_cap& cap : {ibv_qp_cap{.max_send_wr = 1}, ibv_qp_cap{.max_recv_wr = 1},
-                                  ibv_qp_cap{.max_recv_sge = 1}}) {
-        EXPECT_FALSE(make_rss(kUdp4, 40, IBV_RX_HASH_FUNC_TOEPLITZ, cap));
-        EXPECT_EQ(errno, EINVAL) << cap.max_send_wr << ' ' << cap.max_recv_wr << ' '
-                                 << cap.max_recv_sge;
-    }
-    EXPECT_TRUE(make_rss(kUdp4));
 }
 
 TEST_F(RssTest, OneQueueNeedsNoHash) {
