@@ -125,6 +125,9 @@ def test_rss_of_what_a_tunnel_carries(stack: Stack, datapath: str, tunnel: str) 
         assert "level 2 of action rss needs datapath=mlx5" in refusal, refusal
         return
     stack.testpmd.create_flow(0, rule.format(2))
+    if tunnel == "udp / vxlan-gpe":  # which the device looks into for rules only
+        assert len(spread(receive(stack, inner))) == 1
+        return
     assert spread(receive(stack, inner)) == {1, 3}
     assert spread(receive(stack, [TUNNELS[tunnel] / tcp6()])) == {1}
     if tunnel == "gre":  # without an Ethernet header inside

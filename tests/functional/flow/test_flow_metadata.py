@@ -104,7 +104,7 @@ class TestIngress:
         assert taken(stack, [udp4(dport=100)]) == 1
         stack.testpmd.destroy_flow(0, rule)
         stack.testpmd.create_flow(0, "group 2 ingress pattern tag data spec 0xffff data mask 0x0ff0"
-                                     f" index spec 1 / eth / {TAKE}")
+                                     f" index is 1 / eth / {TAKE}")
         assert taken(stack, [udp4(dport=100)]) == 0
 
     def test_each_packet_begins_without(self, stack: Stack) -> None:

@@ -117,7 +117,7 @@ def test_a_change_before_the_copies_is_refused(stack: Stack) -> None:
     for change in ("of_pop_vlan", "dec_ttl", "of_push_vlan ethertype 0x8100", "set_mac_src mac_addr 02:00:00:00:00:09"):
         why = stack.testpmd.refused_flow(0, f"{rule.format(change)} / end")
         assert "its copies are of packets as they came, and an action before it changes these: put sample first" in why
-    stack.testpmd.create_flow(0, f"{rule.format('set_meta data 5')} / end")
+    stack.testpmd.create_flow(0, f"{rule.format('set_meta data 5 mask 0xffffffff')} / end")
 
 
 def test_what_copies_cannot_do_is_said(stack: Stack) -> None:
