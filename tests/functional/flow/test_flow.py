@@ -358,6 +358,8 @@ REFUSED = {
         "item vlan: no packet matches it: inner_type is that of a VLAN tag, and has_more_vlan 0",
     "ingress pattern eth / ipv4 / udp dst is 8472 / vxlan / end actions drop / end":
         "item vxlan contradicts field dst 0x2118 of item udp before it",
+    "ingress pattern eth / ipv4 fragment_offset spec 1 fragment_offset last 0x1fff fragment_offset mask 0x3fff"
+    " / end actions drop / end": "or for all fragments",
     "ingress pattern eth / ipv4 fragment_offset is 7 / end actions drop / end":
         r"ask for whole packets \(spec 0, mask 0x3fff\) or for all fragments",
     "ingress pattern eth / ipv6 / ipv6_frag_ext next_hdr is 17 / end actions drop / end":

@@ -159,7 +159,7 @@ TEST_F(MetadataTest, ALastThatIsNoRangeIsIgnored) {
         EXPECT_NE(create(rule.queue(0)), nullptr) << error.message;
         table.flush(nullptr);
     }
-    const rte_flow_item_tag other{5, 3};
+    const rte_flow_item_tag other{6, 2};
     Rule tags = Rule().item(RTE_FLOW_ITEM_TYPE_TAG, &tag, &all, &other).queue(0);
     EXPECT_THAT(refused(tags), HasSubstr("no ranges of metadata"));
     const rte_flow_item_mark later{8};

@@ -255,7 +255,7 @@ TEST_F(TemplateOwnTest, AnIndirectRssOfTheTemplate) {
         EXPECT_EQ(table.destroy(next, &error), 0);
     }
 
-    const Rule none = Rule().rss({0, 1}, RTE_ETH_RSS_IPV6);
+    const Rule none = Rule().rss({0, 9});
     EXPECT_EQ(table.update_shared(rss, none.actions(), &error), -EINVAL);
     table.flush(&error); // there are no rules to check, but the table is checked
     EXPECT_EQ(table.update_shared(rss, none.actions(), &error), -EINVAL);
