@@ -272,12 +272,11 @@ def test_refusals_say_why(stack: Stack, meters: Meters) -> None:
         0, "ingress pattern eth / end actions sample ratio 1 index 0 / meter mtr_id 1 / queue index 0 / end")
 
 
-@pytest.mark.parametrize("colors", ["r 0", f"g 0 {'g ' * 64}{'g ' * 16}"], ids=["default", "tables"])
-def test_input_colors_that_change_nothing(stack: Stack, meters: Meters, colors: str) -> None:
-    """A default without a protocol to take colors from, and tables in which everything is green."""
+def test_an_input_color_that_changes_nothing(stack: Stack, meters: Meters) -> None:
+    """A default, without a protocol to take colors from. Tables are for the unit tests: testpmd never frees them."""
     meters.profile(1, f"srtcm_rfc2697 {SLOW} 10 0 1")
     meters.policy(1)
-    meters.do(f"create port meter 0 1 1 1 yes 0xff 0 {colors}", "del port meter 0 1")
+    meters.do("create port meter 0 1 1 1 yes 0xff 0 r 0", "del port meter 0 1")
     metered(stack, 1)
     assert 10 <= passed(stack, some(50)) <= 10 + SLACK
 
