@@ -368,6 +368,15 @@ TEST_F(Mlx5TxHeader, OffloadsOfInlinedBytes) {
 
 // ---------------------------------------------------------------- rte_eth_tx_prepare
 
+/// Says of a packet that it is in a VXLAN tunnel; l2_len includes UDP, VXLAN and inner Ethernet.
+void put_into_vxlan(rte_mbuf& packet, uint64_t outer_ip, uint8_t outer_l2, uint16_t outer_l3,
+                    uint8_t l2) {
+    packet.ol_flags |= RTE_MBUF_F_TX_TUNNEL_VXLAN | outer_ip;
+    packet.outer_l2_len = outer_l2;
+    packet.outer_l3_len = outer_l3;
+    packet.l2_len = l2;
+}
+
 TEST_F(Mlx5TxHeader, PrepareRefusesWhatTheDeviceWouldRefuse) {
     start({.offloads = kTsoOffloads & ~RTE_ETH_TX_OFFLOAD_VLAN_INSERT});
     const auto accepts = [&](rte_mbuf* mbuf) {
@@ -399,31 +408,13 @@ TEST_F(Mlx5TxHeader, PrepareRefusesWhatTheDeviceWouldRefuse) {
         {"IPv4 without checksum", EINVAL,
          [](rte_mbuf& m) { m.ol_flags &= ~RTE_MBUF_F_TX_IP_CKSUM; }},
         {"neither IPv4 nor IPv6", EINVAL, [](rte_mbuf& m) { m.ol_flags = RTE_MBUF_F_TX_TCP_SEG; }},
-        {"VXLAN", 0,
-         [](rte_mbuf& m) {
-             m.ol_flags |= RTE_MBUF_F_TX_TUNNEL_VXLAN | RTE_MBUF_F_TX_OUTER_IPV4;
-             m.outer_l2_len = 14;
-             m.outer_l3_len = 20;
-             m.l2_len = 30;
-         }},
+        {"VXLAN", 0, [](rte_mbuf& m) { put_into_vxlan(m, RTE_MBUF_F_TX_OUTER_IPV4, 14, 20, 30); }},
         {"VXLAN without the outer headers", EINVAL,
-         [](rte_mbuf& m) {
-             m.ol_flags |= RTE_MBUF_F_TX_TUNNEL_VXLAN | RTE_MBUF_F_TX_OUTER_IPV4;
-             m.l2_len = 30;
-         }},
+         [](rte_mbuf& m) { put_into_vxlan(m, RTE_MBUF_F_TX_OUTER_IPV4, 0, 0, 30); }},
         {"VXLAN with a short outer IPv6 header", EINVAL,
-         [](rte_mbuf& m) {
-             m.ol_flags |= RTE_MBUF_F_TX_TUNNEL_VXLAN | RTE_MBUF_F_TX_OUTER_IPV6;
-             m.outer_l2_len = 14;
-             m.outer_l3_len = 20;
-             m.l2_len = 30;
-         }},
+         [](rte_mbuf& m) { put_into_vxlan(m, RTE_MBUF_F_TX_OUTER_IPV6, 14, 20, 30); }},
         {"VXLAN without its own header", EINVAL,
-         [](rte_mbuf& m) {
-             m.ol_flags |= RTE_MBUF_F_TX_TUNNEL_VXLAN | RTE_MBUF_F_TX_OUTER_IPV4;
-             m.outer_l2_len = 14;
-             m.outer_l3_len = 20;
-         }},
+         [](rte_mbuf& m) { put_into_vxlan(m, RTE_MBUF_F_TX_OUTER_IPV4, 14, 20, 14); }},
         {"GRE", ENOTSUP, [](rte_mbuf& m) { m.ol_flags |= RTE_MBUF_F_TX_TUNNEL_GRE; }},
         {"UDP segmentation", ENOTSUP, [](rte_mbuf& m) { m.ol_flags |= RTE_MBUF_F_TX_UDP_SEG; }},
         {"tag", ENOTSUP, [](rte_mbuf& m) { m.ol_flags |= RTE_MBUF_F_TX_VLAN; }},

@@ -174,4 +174,11 @@ PartRef GroupTable::add(uint32_t place, const Mlx5Match& match, const EntryActio
     return PartRef(&entry);
 }
 
+Leaf Leaf::make(Devx& devx, bool sends, const EntryActions& actions) {
+    constexpr uint8_t kSmallest = 2; // has an entry for the first place
+    Leaf leaf{GroupTable::make(devx, sends, kLastLevel, kSmallest), nullptr};
+    if (leaf.table) leaf.entry = leaf.table->add(0, {}, actions);
+    return leaf;
+}
+
 } // namespace rawqp

@@ -31,6 +31,9 @@ struct EntryActions {
     bool any_level = false;       ///< `table` may have a lower level
 };
 
+/// The end of every path: tables of this level lead to no other.
+inline constexpr uint8_t kLastLevel = 63;
+
 class GroupTable {
   public:
     static constexpr uint32_t kPriorities = 4096, kTurns = 2;
@@ -97,6 +100,14 @@ class GroupTable {
     DevxObject table_;
     std::map<uint32_t, Range> ranges_; ///< by their first index
     std::map<MaskKey, Ranges> by_mask_;
+};
+
+/// A table of one entry that takes everything, at the end of a path.
+struct Leaf {
+    std::unique_ptr<GroupTable> table;
+    PartRef entry; ///< null with errno
+
+    [[nodiscard]] static Leaf make(Devx& devx, bool sends, const EntryActions& actions);
 };
 
 } // namespace rawqp

@@ -2,7 +2,7 @@
 // What happens to packets that a meter has colored: a table behind the entry that runs it (DevX).
 #pragma once
 
-#include "drivers/net/rawqp/ethdev/steering/sampling.hpp"
+#include "drivers/net/rawqp/ethdev/steering/group_table.hpp"
 
 namespace rawqp {
 

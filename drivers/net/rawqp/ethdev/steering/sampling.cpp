@@ -3,13 +3,6 @@
 
 namespace rawqp {
 
-Leaf Leaf::make(Devx& devx, bool sends, const EntryActions& actions) {
-    constexpr uint8_t kSmallest = 2; // has an entry for the first place
-    Leaf leaf{GroupTable::make(devx, sends, kLastLevel, kSmallest), nullptr};
-    if (leaf.table) leaf.entry = leaf.table->add(0, {}, actions);
-    return leaf;
-}
-
 std::unique_ptr<Sampling> Sampling::make(Devx& devx, uint32_t ratio, const EntryActions& copies,
                                          const EntryActions& all) {
     auto made = std::make_unique<Sampling>();

@@ -7,17 +7,6 @@
 
 namespace rawqp {
 
-/// The end of every path: samplers lead to tables of this level, from those of lower ones.
-inline constexpr uint8_t kLastLevel = 63;
-
-/// A table of one entry that takes everything.
-struct Leaf {
-    std::unique_ptr<GroupTable> table;
-    PartRef entry; ///< null with errno
-
-    [[nodiscard]] static Leaf make(Devx& devx, bool sends, const EntryActions& actions);
-};
-
 class Sampling final : public SharedPart {
   public:
     /// On average, one in `ratio` packets is copied; the actions for the copies, and for all
