@@ -2,8 +2,7 @@
 // Multi-packet WQEs (eMPW): exact bytes, where one ends and the next begins, errors; scalar and
 // AVX2.
 #include "tests/unit/rings/growing_pool.hpp"
-#include "tests/unit/rings/mlx5_tx.hpp"
-#include "tests/unit/rings/vector_widths.hpp"
+#include "tests/unit/rings/mlx5_tx_mpw.hpp"
 
 #include <random>
 
@@ -13,39 +12,6 @@ namespace {
 using mlx5::CqeOpcode;
 using mlx5::CqeSyndrome;
 using mlx5::WqeOpcode;
-
-class Mlx5TxMpw : public Mlx5Tx, public testing::WithParamInterface<unsigned> {
-  protected:
-    void SetUp() override { SKIP_WITHOUT_VECTORS(GetParam()); }
-    void start(TxSetup setup = {}) {
-        setup.multi_packet = true;
-        setup.simd_bits = GetParam();
-        Mlx5Tx::start(setup);
-    }
-    std::vector<rte_mbuf*> packets(uint32_t count, uint16_t bytes = 64) {
-        std::vector<rte_mbuf*> out;
-        for (uint32_t i = 0; i < count; ++i)
-            out.push_back(packet(i, {bytes}));
-        return out;
-    }
-    struct Shape {
-        WqeOpcode opcode;
-        uint32_t segments;
-        bool operator==(const Shape&) const = default;
-    };
-    /// The WQEs between the device's position and the doorbell.
-    [[nodiscard]] std::vector<Shape> posted() const {
-        std::vector<Shape> out;
-        for (uint16_t at = executed; at != static_cast<uint16_t>(sq->doorbell.send);) {
-            const auto control = sq->segment<mlx5::WqeCtrlSeg>(at, 0);
-            const uint32_t size = control.qpn_ds & 0x3f;
-            out.push_back({static_cast<WqeOpcode>(control.opmod_idx_opcode & 0xff), size});
-            at = static_cast<uint16_t>(at + (size + 3) / 4);
-        }
-        return out;
-    }
-    static Shape mpw(uint32_t packets) { return {WqeOpcode::enhanced_mpw, packets + 2}; }
-};
 
 TEST_P(Mlx5TxMpw, ExactWqeAndDoorbell) {
     start({.offloads = 0});
@@ -321,90 +287,6 @@ TEST_P(Mlx5TxMpw, RememberedKeysFollowUnregistration) {
     ASSERT_EQ(send(mbufs), 8u);
     for (uint32_t i = 0; i < 8; ++i)
         ASSERT_EQ(execute(), expected(i, 64));
-}
-
-TEST_P(Mlx5TxMpw, SharedMbufsAndSeveralPools) {
-    start({.offloads = 0});
-    const test_eal::Pool other = test_eal::make_pool(64);
-    for (uint32_t period = 2; period < 9; ++period) {
-        std::vector<rte_mbuf*> mbufs;
-        for (uint32_t i = 0; i < 40; ++i) {
-            mbufs.push_back(make_packet(i % period == 1 ? other.get() : pool.get(), i, {64}));
-            if (i % 5 == period % 5) rte_mbuf_refcnt_update(mbufs[i], 1);
-        }
-        ASSERT_EQ(send(mbufs), 40u);
-        for (uint32_t i = 0; i < 40; ++i)
-            ASSERT_EQ(execute(), expected(i, 64));
-        settle();
-        EXPECT_EQ(in_use() + rte_mempool_in_use_count(other.get()), 8u);
-        for (uint32_t i = period % 5; i < 40; i += 5)
-            rte_pktmbuf_free(mbufs[i]);
-        EXPECT_EQ(in_use(), 0u);
-        EXPECT_EQ(rte_mempool_in_use_count(other.get()), 0u);
-    }
-}
-
-/// Everything else is alike: each pool gets back its own mbufs.
-TEST_P(Mlx5TxMpw, OnePacketOfAnotherPool) {
-    start({.offloads = 0});
-    const test_eal::Pool other = test_eal::make_pool(63);
-    for (uint32_t odd = 0; odd < 11; ++odd) { // the last three packets do not fill a vector
-        auto mbufs = packets(11);
-        rte_pktmbuf_free(mbufs[odd]);
-        mbufs[odd] = make_packet(other.get(), odd, {64});
-        ASSERT_EQ(send(mbufs), 11u);
-        for (uint32_t i = 0; i < 11; ++i)
-            ASSERT_EQ(execute(), expected(i, 64));
-        settle();
-        ASSERT_EQ(in_use(), 0u) << odd;
-        ASSERT_EQ(rte_mempool_in_use_count(other.get()), 0u) << odd;
-    }
-}
-
-TEST_P(Mlx5TxMpw, AttachedMbufsAreDetachedWhenFreed) {
-    start({.offloads = 0});
-    for (uint32_t odd = 0; odd < 6; ++odd) {
-        auto mbufs = packets(6);
-        rte_mbuf* target = mbufs[odd];
-        rte_mbuf* clone = rte_pktmbuf_clone(target, pool.get());
-        rte_pktmbuf_free(target); // the clone still refers to it
-        mbufs[odd] = clone;
-        ASSERT_EQ(send(mbufs), 6u);
-        for (uint32_t i = 0; i < 6; ++i)
-            ASSERT_EQ(execute(), expected(i, 64));
-        settle();
-        EXPECT_EQ(in_use(), 0u);
-    }
-}
-
-TEST_P(Mlx5TxMpw, ExternalBuffersGoBackToWhoeverAttachedThem) {
-    static int freed;
-    freed = 0;
-    for (const uint64_t offloads : {uint64_t{0}, uint64_t{RTE_ETH_TX_OFFLOAD_MULTI_SEGS}}) {
-        start({.offloads = offloads});
-        for (const uint32_t count : {1, 6}) { // alone, and among others
-            for (uint32_t odd = 0; odd < count; ++odd) {
-                std::array<uint8_t, 512> memory;
-                uint16_t bytes = memory.size();
-                auto* const info = rte_pktmbuf_ext_shinfo_init_helper(
-                    memory.data(), &bytes, [](void*, void*) { ++freed; }, nullptr);
-                auto mbufs = packets(count);
-                rte_pktmbuf_reset(mbufs[odd]);
-                rte_pktmbuf_attach_extbuf(mbufs[odd], memory.data(), RTE_BAD_IOVA, bytes, info);
-                std::ranges::copy(expected(odd, 64), memory.begin());
-                rte_pktmbuf_append(mbufs[odd], 64);
-                const int before = freed;
-                ASSERT_EQ(send(mbufs), count);
-                for (uint32_t i = 0; i < count; ++i)
-                    ASSERT_EQ(execute(), expected(i, 64));
-                settle();
-                EXPECT_EQ(freed, before + 1);
-                EXPECT_EQ(in_use(), 0u);
-            }
-        }
-        TearDown();
-        ring = nullptr;
-    }
 }
 
 TEST_P(Mlx5TxMpw, RandomPacketsArriveAsTheyAre) {

@@ -132,7 +132,9 @@ inline uint32_t write_session(MlxTxRing& ring, TxBatch& batch, rte_mbuf** packet
     } else {
         session.limit = RTE_MIN(session.limit, max_size - kHeadSegments);
         taken = session.limit;
-        if (batch.lkey_be != 0 && (O.fast_free || !ring.was_mixed))
+        const bool may_be_alike = // a later WQE's mbufs may all be of another pool than the burst's
+            O.fast_free || (!ring.was_mixed && packets[0]->pool == batch.pool);
+        if (batch.lkey_be != 0 && may_be_alike)
             session.bytes = fill_all<O>(ring, session, packets, batch.lkey_be);
         else
             ask_for_lines(session);
