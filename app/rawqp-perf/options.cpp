@@ -174,6 +174,10 @@ std::optional<Options> parse_options(int argc, char** argv, int& status) {
         ->transform(decimal(0, UINT16_MAX));
     app.add_option("--rounds", options.rounds, "rounds of each subject in a pass (64)")
         ->transform(decimal(1, 1'000'000));
+    app.add_flag(
+        "--mean", options.mean,
+        "the mean of a pass's rounds, not their median: for rounds that do not all contain the"
+        " same work, such as refills of rings that are larger than a round's share");
     app.add_option("--passes", options.passes, "how often everything is measured (9)")
         ->transform(decimal(1, 1'000'000));
     app.add_option("--seconds", options.seconds, "of a rate measurement (1)")

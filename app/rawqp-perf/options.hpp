@@ -38,6 +38,7 @@ struct Options {
     uint32_t round = 512;
     uint32_t warm_up = 64;
     unsigned rounds = 64;
+    bool mean = false; ///< of the rounds, instead of their median
     unsigned passes = 9;
     double seconds = 1;
     unsigned packets = 2000;

@@ -40,6 +40,7 @@ struct Report {
 
 /// Value at `fraction` (0 … 1) of the values, which it sorts.
 double percentile(std::vector<double>& values, double fraction);
+double mean(const std::vector<double>& values);
 
 void print_figure(const Figure& figure, std::FILE* out);
 /// Writes {"tsc_hz", "cpus", "memory": {"resident", "on_huge_pages"}, "subjects": […],

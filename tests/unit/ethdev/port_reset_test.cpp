@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // rte_eth_dev_reset: the port starts anew, or is lost and can only be closed.
 #include "tests/unit/ethdev/port_fixture.hpp"
+#include "tests/unit/rings/logged.hpp"
+
+#include <algorithm>
 
 namespace rawqp::test {
 namespace {
@@ -125,6 +128,29 @@ TEST_F(PortTest, AResetThatFailsLeavesAPortToClose) {
         EXPECT_EQ(rdma.alive(), "");
         if (failed.empty()) break;
     }
+}
+
+/// Bursts try again every millisecond: not every failure is worth a line.
+TEST_F(PortTest, RecoveriesThatFailAreLoggedNowAndThen) {
+    bring_up();
+    Port& port = Port::of(dev);
+    rdma.fail_always("modify_wq", EIO);
+    const auto lines = [&] {
+        const std::string text = rings_test::logged([&] {
+            for (int i = 0; i < 20; ++i)
+                EXPECT_EQ(port.reset(*port.rx_queues[0]->ring), -EIO);
+        });
+        return std::ranges::count(text, '\n');
+    };
+    EXPECT_EQ(lines(), 5) << "1, 2, 4, 8, 16";
+    rdma.fail_always("modify_wq", 0);
+    EXPECT_EQ(port.reset(*port.rx_queues[0]->ring), 0);
+    rdma.fail_always("modify_wq", EIO);
+    EXPECT_EQ(lines(), 5) << "another row of failures";
+    port.shared.lost = true;
+    EXPECT_EQ(lines(), 0) << "the device is gone, which is known";
+    rdma.fail_always("modify_wq", 0);
+    port.shared.lost = false;
 }
 
 } // namespace

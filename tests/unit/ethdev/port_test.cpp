@@ -95,6 +95,16 @@ TEST_F(PortTest, BurstModeIsThePorts) {
     close();
 }
 
+/// Tags that are stripped on demand do not change the function that the port was started with.
+TEST_F(PortTest, BurstModeIsThatOfTheStart) {
+    bring_up();
+    rte_eth_burst_mode before{}, mode{};
+    ASSERT_EQ(rte_eth_rx_burst_mode_get(id(), 0, &before), 0);
+    ASSERT_EQ(rte_eth_dev_set_vlan_strip_on_queue(id(), 0, 1), 0);
+    ASSERT_EQ(rte_eth_rx_burst_mode_get(id(), 0, &mode), 0);
+    EXPECT_STREQ(mode.info, before.info);
+}
+
 TEST_F(PortTest, InfoTellsTheDevicesLimits) {
     bring_up();
     rte_eth_dev_info info{};

@@ -42,6 +42,46 @@ TEST_P(Mlx5RxReaders, ShortPoolShortensTheRingAndCounts) {
     take(none[0], 70, 64);
 }
 
+TEST_P(Mlx5RxReaders, ARestartForgetsAShortage) {
+    start({.pool_size = 70});
+    for (uint64_t shortage = 1; shortage < 3; ++shortage) {
+        const uint32_t first = sequence;
+        for (int i = 0; i < 40; ++i)
+            deliver(64);
+        rte_mbuf* held[64];
+        ASSERT_EQ(receive(held, 64), 40u);
+        EXPECT_EQ(ring->counters.nombuf, 34 * shortage);
+        for (uint32_t i = 0; i < 40; ++i)
+            take(held[i], first + i, 64);
+        rawqp::kMlx5Format.rx_stop(*ring);
+        rq->doorbell = {};
+        consumed = 0;
+        ASSERT_TRUE(rawqp::kMlx5Format.rx_start(*ring));
+    }
+}
+
+/// Nothing would ever complete, so nobody may wait for it.
+TEST_P(Mlx5RxReaders, NobodySleepsWhileTheRingIsEmpty) {
+    start({.pool_size = 64});
+    for (int i = 0; i < 64; ++i)
+        deliver(64);
+    rte_mbuf* held[64];
+    ASSERT_EQ(receive(held, 64), 64u);
+    ASSERT_EQ(posted(), 0u);
+    const auto sleeps = [&] {
+        rte_power_monitor_cond condition{};
+        EXPECT_EQ(rawqp::kMlx5Format.rx_monitor_addr(ring, &condition), 0);
+        return condition.fn(kFreshOpOwn, condition.opaque) == 0;
+    };
+    EXPECT_FALSE(sleeps());
+    EXPECT_EQ(rawqp::kMlx5Format.rx_arm(*ring), EAGAIN);
+    rte_pktmbuf_free_bulk(held, 64);
+    EXPECT_FALSE(sleeps());
+    EXPECT_EQ(rawqp::kMlx5Format.rx_arm(*ring), 0);
+    EXPECT_EQ(posted(), 64u) << "arming has filled the ring";
+    EXPECT_TRUE(sleeps());
+}
+
 /// Buffers from the lcore's cache also end a shortage.
 TEST_P(Mlx5RxReaders, EachShortageIsCounted) {
     for (const unsigned cache : {0u, 40u}) {

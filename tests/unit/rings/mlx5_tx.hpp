@@ -35,7 +35,7 @@ class Mlx5Tx : public TxRingTest {
 
     void start(const TxSetup& setup = {}) {
         fake_flags = setup.multi_packet ? MLX5DV_CONTEXT_FLAGS_ENHANCED_MPW : 0;
-        cq.emplace(setup.descriptors);
+        cq.emplace(rawqp::tx_cq_depth(setup.descriptors, setup.offloads));
         sq.emplace(setup.sq_wqebbs);
         executed = 0;
         completions = 0;

@@ -416,6 +416,8 @@ TEST_F(Mlx5TxHeader, PrepareRefusesWhatTheDeviceWouldRefuse) {
         {"VXLAN without its own header", EINVAL,
          [](rte_mbuf& m) { put_into_vxlan(m, RTE_MBUF_F_TX_OUTER_IPV4, 14, 20, 14); }},
         {"GRE", ENOTSUP, [](rte_mbuf& m) { m.ol_flags |= RTE_MBUF_F_TX_TUNNEL_GRE; }},
+        {"GRE, of which nothing is asked", 0,
+         [](rte_mbuf& m) { m.ol_flags = RTE_MBUF_F_TX_TUNNEL_GRE; }},
         {"UDP segmentation", ENOTSUP, [](rte_mbuf& m) { m.ol_flags |= RTE_MBUF_F_TX_UDP_SEG; }},
         {"tag", ENOTSUP, [](rte_mbuf& m) { m.ol_flags |= RTE_MBUF_F_TX_VLAN; }},
         {"two tags", ENOTSUP, [](rte_mbuf& m) { m.ol_flags |= RTE_MBUF_F_TX_QINQ; }},

@@ -200,5 +200,19 @@ TEST_F(Mlx5TxSchedule, OtherQueuesDoNotLook) {
     execute_all();
 }
 
+/// Each packet may be preceded by a WQE that waits, and followed by one that asks for a completion.
+TEST_F(Mlx5TxSchedule, TheCqHoldsACompletionOfEachWqe) {
+    start({.sq_wqebbs = 256});
+    for (uint32_t i = 0; i < 64; ++i) {
+        ASSERT_EQ(send({packet_at(kNow + (i + 1) * kSecond, i)}), 1u);
+        ASSERT_EQ(send(nullptr, 0), 0u);
+    }
+    ASSERT_GE(posted().size(), 128u);
+    // A CQ has a power of two of entries, and more than were asked for.
+    EXPECT_LE(posted().size(), 2 * size_t{rawqp::tx_cq_depth(64, spec.offloads)});
+    EXPECT_GT(posted().size(), 2 * size_t{rawqp::tx_cq_depth(64, 0)}) << "without waits";
+    execute_all();
+}
+
 } // namespace
 } // namespace rings_test

@@ -149,6 +149,39 @@ TEST_F(VerbsRx, RefusedPostsAreRepeated) {
     ASSERT_EQ(receive(mbufs, 64), 0u);
     EXPECT_EQ(posted(), 64u);
     expect_traffic(200);
+    EXPECT_EQ(ring->counters.nombuf, 0u) << "the pool had them all";
+}
+
+TEST_F(VerbsRx, ARestartForgetsAShortage) {
+    start({.pool_size = 70});
+    for (uint64_t shortage = 1; shortage < 3; ++shortage) {
+        for (uint32_t i = 0; i < 40; ++i)
+            deliver(pattern(i, 64));
+        rte_mbuf* held[64];
+        ASSERT_EQ(receive(held, 64), 40u);
+        EXPECT_EQ(ring->counters.nombuf, 34 * shortage);
+        rte_pktmbuf_free_bulk(held, 40);
+        rawqp::kVerbsFormat.rx_stop(*ring);
+        wq.posted.clear();
+        filled = 0;
+        ASSERT_TRUE(rawqp::kVerbsFormat.rx_start(*ring));
+    }
+}
+
+/// Nothing would ever complete, so nobody may wait for it.
+TEST_F(VerbsRx, AnEmptyQueueIsFilledOrNotArmed) {
+    start({.pool_size = 64});
+    for (uint32_t i = 0; i < 64; ++i)
+        deliver(pattern(i, 64));
+    rte_mbuf* held[64];
+    ASSERT_EQ(receive(held, 64), 64u);
+    ASSERT_EQ(posted(), 0u);
+    EXPECT_EQ(rawqp::kVerbsFormat.rx_arm(*ring), EAGAIN);
+    rte_pktmbuf_free_bulk(held, 64);
+    EXPECT_EQ(cq.armed, 0);
+    EXPECT_EQ(rawqp::kVerbsFormat.rx_arm(*ring), 0);
+    EXPECT_EQ(cq.armed, 1);
+    EXPECT_EQ(posted(), 64u);
 }
 
 constexpr uint16_t kFirst = 256; // bytes of a scattered packet's first mbuf

@@ -34,6 +34,11 @@ struct FakeVerbsCq {
             return of(cq).current.wallclock_ns;
         };
         handle.read_vendor_err = [](ibv_cq_ex*) { return 0x77u; };
+        handle.context = &context;
+        context.ops.req_notify_cq = [](ibv_cq* cq, int) {
+            ++static_cast<FakeVerbsCq*>(cq->cq_context)->armed;
+            return 0;
+        };
     }
     FakeVerbsCq(const FakeVerbsCq&) = delete;
     FakeVerbsCq& operator=(const FakeVerbsCq&) = delete;
@@ -58,6 +63,8 @@ struct FakeVerbsCq {
     Completion current;
     bool open = false;
     int misuse = 0;
+    int armed = 0;         ///< times that an event was asked for
+    ibv_context context{}; ///< a substitute where there is no device
     ibv_cq_ex handle{};
 };
 

@@ -82,9 +82,13 @@ struct TxRing {
     uint32_t max_tso = 0;      ///< most TCP payload bytes of a packet to be segmented
 };
 
-/// CQ entries that a queue needs so that its CQ never overruns: each WQE yields at most one CQE,
-/// even when an error flushes all of them.
-[[nodiscard]] constexpr uint32_t tx_cq_depth(uint16_t descriptors) { return descriptors; }
+/// CQ entries to ask for so that a send queue's CQ never overruns: each WQE yields at most one CQE,
+/// even when an error flushes all of them. CQs have a power of two of entries, and more than were
+/// asked for, so there is room for as many WQEs again, which only ask for a completion. Those that
+/// wait for a packet's time come on top.
+[[nodiscard]] constexpr uint32_t tx_cq_depth(uint16_t descriptors, uint64_t offloads) {
+    return (offloads & RTE_ETH_TX_OFFLOAD_SEND_ON_TIMESTAMP) != 0 ? 2u * descriptors : descriptors;
+}
 
 /// Fewest descriptors of a queue, either direction.
 inline constexpr uint16_t kMinDescriptors = 64;
@@ -250,7 +254,7 @@ struct RingFormat {
     void (*rx_destroy)(RxRing* ring);
     /// Makes the next completion, or one that the queue's lcore has not seen yet, raise an event in
     /// the CQ's channel. Called on any thread, but never while a burst of the queue runs. 0 or an
-    /// errno value.
+    /// errno value; EAGAIN: the queue has no buffer and gets none, so nothing would ever complete.
     int (*rx_arm)(RxRing& ring);
     /// An event was taken from the channel.
     void (*rx_event_taken)(RxRing& ring);

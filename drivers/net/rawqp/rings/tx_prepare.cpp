@@ -36,8 +36,11 @@ bool l4_enabled(uint64_t ol_flags, uint64_t offloads) {
     }
 }
 
-/// Whether the device looks into the tunnel, where there is one.
+/// Whether the device looks into the tunnel, where there is one and it has to.
 bool tunnel_enabled(uint64_t ol_flags, uint64_t offloads) {
+    constexpr uint64_t kRequests = RTE_MBUF_F_TX_TCP_SEG | RTE_MBUF_F_TX_IP_CKSUM |
+                                   RTE_MBUF_F_TX_L4_MASK | RTE_MBUF_F_TX_OUTER_IP_CKSUM;
+    if ((ol_flags & kRequests) == 0) return true;
     const bool segment = (ol_flags & RTE_MBUF_F_TX_TCP_SEG) != 0;
     const uint64_t outer = segment ? 0 : RTE_ETH_TX_OFFLOAD_OUTER_IPV4_CKSUM;
     switch (ol_flags & RTE_MBUF_F_TX_TUNNEL_MASK) {

@@ -108,21 +108,24 @@ const uint32_t* supported_ptypes_get(rte_eth_dev* dev) noexcept {
     return ProcessPort::of(dev).format->ptypes;
 }
 
-// ethdev has checked the queue's number, but not whether it is set up.
+// Newer telemetry asks these on a thread of its own, even while the application changes the number
+// of queues: ethdev has checked the queue's number, but it may be out of date, and the queue may
+// not be set up.
 int rx_burst_mode_get(rte_eth_dev* dev, uint16_t queue, rte_eth_burst_mode* mode) noexcept {
     const Port& port = Port::of(dev);
-    if (!port.rx_queues[queue]) return -EINVAL;
-    return write_mode(
-        port.format->rx_burst(combined_rx_spec(port, port.rx_queues[queue]->spec)).description,
-        mode);
+    if (queue >= port.rx_queues.size() || !port.rx_queues[queue]) return -EINVAL;
+    const RxSpec spec = port.started()
+                            ? port.shared.bursts.rx_spec() // queues may have changed since
+                            : combined_rx_spec(port, port.rx_queues[queue]->spec);
+    return write_mode(port.format->rx_burst(spec).description, mode);
 }
 
 int tx_burst_mode_get(rte_eth_dev* dev, uint16_t queue, rte_eth_burst_mode* mode) noexcept {
     const Port& port = Port::of(dev);
-    if (!port.tx_queues[queue]) return -EINVAL;
-    return write_mode(
-        port.format->tx_burst(combined_tx_spec(port, port.tx_queues[queue]->spec)).description,
-        mode);
+    if (queue >= port.tx_queues.size() || !port.tx_queues[queue]) return -EINVAL;
+    const TxSpec spec = port.started() ? port.shared.bursts.tx_spec()
+                                       : combined_tx_spec(port, port.tx_queues[queue]->spec);
+    return write_mode(port.format->tx_burst(spec).description, mode);
 }
 
 void rxq_info_get(rte_eth_dev* dev, uint16_t queue, rte_eth_rxq_info* info) noexcept {

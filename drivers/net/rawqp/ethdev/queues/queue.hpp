@@ -31,6 +31,7 @@ struct RxQueue {
     RxRing* ring = nullptr;           ///< what dev->data->rx_queues[i] points to; owned
     SocketArray<rte_eth_rxseg> split; ///< RxSpec::split_wanted, for other processes to see
     bool wq_strips = false;           ///< the WQ strips VLAN tags
+    uint32_t failed_recoveries = 0;   ///< in a row
     bool reset_failed = false;        ///< of the WQ: the device may still write into the mbufs
 
     /// The WQ is in RDY and the ring holds mbufs.
@@ -61,7 +62,8 @@ struct TxQueue {
     verbs::Qp qp;
     TxSpec spec;
     TxRing* ring = nullptr;
-    uint32_t rate_kbps = 0;    ///< packet pacing; 0: none
+    uint32_t rate_kbps = 0; ///< packet pacing; 0: none
+    uint32_t failed_recoveries = 0;
     bool reset_failed = false; ///< of the QP: the device may still read the mbufs
 
     /// The QP is in RTS.

@@ -43,7 +43,9 @@ void use_metadata(Port& port);
 /// rings do.
 void report_as_others(const Port& port, RxRing& ring);
 
-/// RingHost::reset, after an error CQE: takes the WQ or QP to reset and back to ready.
+/// RingHost::reset, after an error CQE: takes the WQ or QP to reset and back to ready. Bursts try
+/// again every millisecond, so of failures in a row only some are logged, and none once the device
+/// is gone.
 [[nodiscard]] int recover(RxQueue& queue);
 [[nodiscard]] int recover(TxQueue& queue);
 

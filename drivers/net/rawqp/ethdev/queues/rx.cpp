@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "drivers/net/rawqp/ethdev/queues/queues.hpp"
+#include "drivers/net/rawqp/ethdev/queues/recovery.hpp"
 
 #include "common/verbs/errno_text.hpp"
 #include "drivers/net/rawqp/ethdev/memory/memory.hpp"
@@ -333,9 +334,7 @@ int rx_queue_stop(rte_eth_dev* dev, uint16_t id) noexcept {
 int recover(RxQueue& queue) {
     int error = reset_wq_from_any_state(queue.wq.get());
     if (error == 0) error = make_ready(queue);
-    if (error != 0)
-        RAWQP_LOG(ERR, "%s: Rx queue %u cannot recover from an error: %s", queue.port.name.c_str(),
-                  queue.spec.queue_id, rte_strerror(error));
+    note_recovery(queue, "Rx", error);
     return -error;
 }
 

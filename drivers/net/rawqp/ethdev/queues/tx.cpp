@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "drivers/net/rawqp/ethdev/queues/queues.hpp"
+#include "drivers/net/rawqp/ethdev/queues/recovery.hpp"
 
 #include "common/verbs/errno_text.hpp"
 #include "drivers/net/rawqp/ethdev/memory/memory.hpp"
@@ -27,7 +28,7 @@ Result<void> create_tx_cq(TxQueue& queue) {
     const CqOwner owner = CqOwner::make(CqOwner::Side::tx, queue.spec.queue_id);
     queue.cq_serial = owner.serial;
     attributes.cq_context = owner.context();
-    attributes.cqe = tx_cq_depth(queue.spec.descriptors);
+    attributes.cqe = tx_cq_depth(queue.spec.descriptors, queue.spec.offloads);
     attributes.comp_vector =
         queue.spec.queue_id %
         static_cast<unsigned>(std::max(1, queue.spec.context->num_comp_vectors));
@@ -303,9 +304,7 @@ int tx_queue_stop(rte_eth_dev* dev, uint16_t id) noexcept {
 int recover(TxQueue& queue) {
     int error = reset_from_any_state(queue);
     if (error == 0) error = make_ready(queue);
-    if (error != 0)
-        RAWQP_LOG(ERR, "%s: Tx queue %u cannot recover from an error: %s", queue.port.name.c_str(),
-                  queue.spec.queue_id, rte_strerror(error));
+    note_recovery(queue, "Tx", error);
     return -error;
 }
 

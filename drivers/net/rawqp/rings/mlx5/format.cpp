@@ -85,7 +85,7 @@ constexpr RingFormat make_format() {
     format.rx_start = mlx5rings::rx_start;
     format.rx_stop = mlx5rings::rx_stop;
     format.rx_destroy = mlx5rings::rx_destroy;
-    format.rx_arm = mlx5rings::rx_arm<mlx5rings::MlxRxRing>;
+    format.rx_arm = mlx5rings::rx_arm_filled;
     format.rx_event_taken = mlx5rings::rx_event_taken<mlx5rings::MlxRxRing>;
     format.tx_settle = mlx5rings::tx_settle;
     format.tx_map = mlx5rings::tx_map;

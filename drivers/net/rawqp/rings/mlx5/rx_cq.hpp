@@ -19,18 +19,19 @@ template <class Ring> uint32_t completions_waiting(const Ring& ring, uint32_t li
 }
 
 /// RingFormat::rx_monitor_addr: the queue may sleep until the next entry's owner bit is that of the
-/// present lap, but not while it has a partly taken block.
+/// present lap, but not while it has a partly taken block, nor while it lacks all buffers: only its
+/// bursts look for new ones.
 template <class Ring> int rx_monitor_addr(void* queue, rte_power_monitor_cond* condition) {
     const auto& ring = *static_cast<const Ring*>(queue);
     const Cq& cq = ring.cq;
     condition->addr = &cq.entries[cq.consumer & cq.mask].op_own;
     condition->size = sizeof(Cqe::op_own);
     condition->opaque[0] = (cq.consumer >> cq.log_entries) & mlx5::kOwnerMask;
-    condition->opaque[1] = ring.cq.block_left;
-    condition->fn = [](uint64_t op_own, const uint64_t* lap_and_left) {
+    condition->opaque[1] = ring.cq.block_left != 0 || ring.posted() == 0;
+    condition->fn = [](uint64_t op_own, const uint64_t* lap_and_wakeful) {
         const bool invalid = op_own >> 4 == static_cast<uint8_t>(CqeOpcode::invalid);
-        const bool there = !invalid && (op_own & mlx5::kOwnerMask) == lap_and_left[0];
-        return there || lap_and_left[1] != 0 ? -1 : 0;
+        const bool there = !invalid && (op_own & mlx5::kOwnerMask) == lap_and_wakeful[0];
+        return there || lap_and_wakeful[1] != 0 ? -1 : 0;
     };
     return 0;
 }

@@ -270,4 +270,12 @@ void recover(MlxRxRing& ring) {
     if (reset_after_error(ring)) post_anew(ring);
 }
 
+int rx_arm_filled(RxRing& base) {
+    auto& ring = static_cast<MlxRxRing&>(base);
+    const bool started = ring.refill_batch != kNoRefill;
+    if (started && ring.posted() == 0) refill(ring);
+    if (started && ring.posted() == 0) return EAGAIN;
+    return rx_arm<MlxRxRing>(base);
+}
+
 } // namespace rawqp::mlx5rings

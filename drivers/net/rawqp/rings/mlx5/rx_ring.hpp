@@ -148,6 +148,9 @@ Burst<eth_rx_burst_t> rx_burst(const RxSpec& spec);
 /// doorbell. Bursts call it when refill_batch slots wait.
 void refill(MlxRxRing& ring);
 
+/// RingFormat::rx_arm: a ring that lacks all buffers gets some first.
+int rx_arm_filled(RxRing& ring);
+
 /// A refill_batch that makes every burst call refill().
 inline constexpr uint16_t kRecover = 0;
 /// Cold: the CQE at the consumer index is an error. Counts the packet, has the WQ reset, and

@@ -66,7 +66,7 @@ uint32_t page_size() { return static_cast<uint32_t>(sysconf(_SC_PAGESIZE)); }
 
 Result<MlxTxRing*> map_rings(const TxSpec& spec, SocketPtr<MlxTxRing> ring) {
     const std::string what = fmt::format("port {} Tx queue {}", spec.port_id, spec.queue_id);
-    auto cq = map_cq(*spec.api, spec.cq, tx_cq_depth(spec.descriptors), what);
+    auto cq = map_cq(*spec.api, spec.cq, tx_cq_depth(spec.descriptors, spec.offloads), what);
     if (!cq) return tl::unexpected(cq.error());
     ring->cq = *cq;
 

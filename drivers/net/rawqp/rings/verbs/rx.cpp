@@ -70,9 +70,10 @@ bool fill(VerbsRxRing& ring) {
 void refill(VerbsRxRing& ring) {
     if (ring.mrs.sync()) ring.pools.clear();
     const uint16_t first = ring.producer;
-    if (!fill_uniform(ring)) ring.unposted_empty = fill(ring);
+    const bool complete = fill_uniform(ring) || (ring.unposted_empty = fill(ring));
+    // Before the provider refuses some: those slots keep their buffers.
+    count_nombuf(ring.counters, ring.nombuf_due, complete ? 0 : lacking_buffers(ring));
     post(ring, first);
-    count_nombuf(ring.counters, ring.nombuf_due, lacking_buffers(ring));
 }
 
 void rewind(VerbsRxRing& ring) {
@@ -396,7 +397,13 @@ uint32_t rx_stop(RxRing& base) {
     return unread;
 }
 
-int rx_arm(RxRing& ring) { return ibv_req_notify_cq(ibv_cq_ex_to_cq(verbs_ring(ring).cq), 0); }
+int rx_arm(RxRing& base) {
+    VerbsRxRing& ring = verbs_ring(base);
+    const bool started = ring.refill_batch != kNoRefill;
+    if (started && ring.posted() == 0 && !ring.faulty) refill(ring);
+    if (started && ring.posted() == 0) return EAGAIN;
+    return ibv_req_notify_cq(ibv_cq_ex_to_cq(ring.cq), 0);
+}
 
 Result<void> rx_strip_vlan(RxRing& base, bool strip) {
     VerbsRxRing& ring = verbs_ring(base);
