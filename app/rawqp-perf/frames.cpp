@@ -19,7 +19,9 @@ constexpr uint16_t kDestinationPort = 9;      // discard
 constexpr uint32_t kSource = 0xc6120001;      // 198.18.0.1: for benchmarks (RFC 2544)
 constexpr uint32_t kDestination = 0xc6130001; // 198.19.0.1
 constexpr uint16_t kVlan = 42;
-constexpr uint32_t kShortest = 64, kLongest = 9600;
+// Ports keep the default MTU of 1500, and mbufs hold no more than 2048 bytes.
+constexpr uint32_t kShortest = 64, kLongest = 1518;
+static_assert(kLongest <= RTE_MBUF_DEFAULT_DATAROOM);
 
 } // namespace
 
@@ -32,7 +34,7 @@ FrameSizes FrameSizes::parse(const std::string& text) {
     char* end = nullptr;
     const unsigned long bytes = strtoul(text.c_str(), &end, 10);
     if (text.empty() || *end != '\0' || bytes < kShortest || bytes > kLongest)
-        throw CLI::ValidationError("--size", text + ": 'imix' or 64 to 9600 bytes (with FCS)");
+        throw CLI::ValidationError("--size", text + ": 'imix' or 64 to 1518 bytes (with FCS)");
     return {text, {static_cast<uint16_t>(bytes - kFcs)}};
 }
 

@@ -162,8 +162,12 @@ Figure measure_first_packet(const std::string& devargs, const PortSetup& setup) 
         }
     }
     if (handle == nullptr) throw std::runtime_error("first packet: no port of " + device);
+    const auto remove = [&] {
+        rte_eth_dev_close(id);
+        return rte_dev_remove(handle);
+    };
     Figure figure{.measure = "first_packet", .burst = 1, .queues = setup.queues, .unit = "us"};
-    {
+    try {
         Port port(id, setup, pool.get());
         port.wait_for_link();
         Peer peer(port);
@@ -176,9 +180,11 @@ Figure measure_first_packet(const std::string& devargs, const PortSetup& setup) 
         figure.value = microseconds_since(start);
         figure.more = {
             {"probe", probed}, {"set_up", started - probed}, {"packet", figure.value - started}};
+    } catch (...) {
+        remove(); // another probe may have the same name
+        throw;
     }
-    rte_eth_dev_close(id);
-    if (const int status = rte_dev_remove(handle)) fail_call("remove " + device, status);
+    if (const int status = remove()) fail_call("remove " + device, status);
     return figure;
 }
 

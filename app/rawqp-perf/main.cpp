@@ -353,21 +353,26 @@ void measure_setup(const Options& options, const PortSetup& setup, CpuHold* hold
 }
 
 void measure_probes(const Options& options, Report& report) {
+    std::set<std::string> failed; ///< measured no more
     for (unsigned pass = 0; pass < options.passes; ++pass)
         for (const std::string& probe : options.probes) {
             const size_t equals = probe.find('=');
-            if (equals == std::string::npos)
-                throw std::runtime_error(probe + ": write NAME=DEVARGS");
-            Figure figure = measure_first_packet(probe.substr(equals + 1),
-                                                 {.queues = 1, .descriptors = options.descriptors});
-            figure.subject = probe.substr(0, equals);
-            figure.pass = pass;
-            print_figure(figure, options.text());
-            report.figures.push_back(std::move(figure));
+            const std::string name = probe.substr(0, equals);
+            if (failed.contains(name)) continue;
+            const bool measured = attempt(name, report, [&] {
+                Figure figure = measure_first_packet(
+                    probe.substr(equals + 1), {.queues = 1, .descriptors = options.descriptors});
+                figure.subject = name;
+                figure.pass = pass;
+                print_figure(figure, options.text());
+                report.figures.push_back(std::move(figure));
+            });
+            if (!measured) failed.insert(name);
         }
 }
 
 int run(const Options& options) {
+    JsonFile json(options.json);
     Report report;
     std::unique_ptr<CpuHold> hold;
     if (options.distance == Distance::far) {
@@ -392,7 +397,7 @@ int run(const Options& options) {
                                .last = &queues == &options.queues.back() &&
                                        &fast_free == &options.fast_free.back()},
                               hold.get(), report);
-    if (!options.json.empty()) write_json(report, options.json);
+    json.write(report);
     return report.failures.empty() ? 0 : 1;
 }
 

@@ -123,6 +123,9 @@ void check(const Options& options) {
         throw CLI::ValidationError("--queues, --fast-free, --distance, --first-packet",
                                    "a secondary process has ports set up in one way, and cannot "
                                    "make them cold");
+    for (const std::string& probe : options.probes)
+        if (probe.find('=') == std::string::npos)
+            throw CLI::ValidationError("--first-packet", probe + ": write NAME=DEVARGS");
     for (const std::string& size : options.sizes)
         (void)FrameSizes::parse(size);
     const bool in_rounds = std::any_of(
@@ -151,7 +154,8 @@ std::optional<Options> parse_options(int argc, char** argv, int& status) {
         ->delimiter(',')
         ->check(CLI::IsMember({"rx", "tx", "forward", "rate", "rate_by_rules", "latency", "flows",
                                "flows_async", "flows_group", "flows_group_async"}));
-    app.add_option("--size", options.sizes, "frame sizes with FCS, or imix (64)")->delimiter(',');
+    app.add_option("--size", options.sizes, "frame sizes with FCS, 64 to 1518, or imix (64)")
+        ->delimiter(',');
     app.add_option("--burst", options.bursts, "packets per call (32)")
         ->delimiter(',')
         ->transform(decimal(1, 512));

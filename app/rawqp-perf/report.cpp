@@ -4,9 +4,10 @@
 #include "app/rawqp-perf/dpdk.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
+#include <cstring>
 #include <fmt/core.h>
-#include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -36,7 +37,7 @@ void print_figure(const Figure& figure, std::FILE* out) {
     fflush(out);
 }
 
-void write_json(const Report& report, const std::string& file) {
+std::string as_json(const Report& report) {
     nlohmann::json all{
         {"tsc_hz", rte_get_tsc_hz()},
         {"cpus", report.distance},
@@ -58,13 +59,20 @@ void write_json(const Report& report, const std::string& file) {
             one[name] = value;
         all["figures"].push_back(std::move(one));
     }
-    if (file == "-") {
-        std::cout << all.dump(1) << '\n';
-        return;
-    }
-    std::ofstream out(file);
-    out << all.dump(1) << '\n';
-    if (!out.flush()) throw std::runtime_error("cannot write " + file);
+    return all.dump(1) + '\n';
+}
+
+JsonFile::JsonFile(std::string name) : name_(std::move(name)) {
+    if (name_.empty() || name_ == "-") return;
+    errno = 0;
+    out_.open(name_);
+    if (!out_) throw std::runtime_error("cannot write " + name_ + ": " + strerror(errno));
+}
+
+void JsonFile::write(const Report& report) {
+    if (name_.empty()) return;
+    std::ostream& out = name_ == "-" ? std::cout : out_;
+    if (!(out << as_json(report)).flush()) throw std::runtime_error("cannot write " + name_);
 }
 
 } // namespace perf

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <cstdio>
+#include <fstream>
 #include <map>
 #include <string>
 #include <vector>
@@ -43,9 +44,20 @@ double percentile(std::vector<double>& values, double fraction);
 double mean(const std::vector<double>& values);
 
 void print_figure(const Figure& figure, std::FILE* out);
-/// Writes {"tsc_hz", "cpus", "memory": {"resident", "on_huge_pages"}, "subjects": […],
-/// "figures": […], "failures": […]}; "-" is stdout.
-/// Throws on failure.
-void write_json(const Report& report, const std::string& file);
+/// {"tsc_hz", "cpus", "memory": {"resident", "on_huge_pages"}, "subjects": […],
+/// "figures": […], "failures": […]}
+std::string as_json(const Report& report);
+
+/// Where the report goes: a file, "-" for stdout, or nowhere if the name is empty. Opened at once,
+/// so that nothing is measured in vain. Throws on failure.
+class JsonFile {
+  public:
+    explicit JsonFile(std::string name);
+    void write(const Report& report);
+
+  private:
+    std::string name_;
+    std::ofstream out_;
+};
 
 } // namespace perf

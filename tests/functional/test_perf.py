@@ -153,15 +153,50 @@ def test_first_packet(start_softhca: StartSoftHca, build: Build, tmp_path: Path)
         assert figure["probe"] + figure["set_up"] + figure["packet"] == pytest.approx(figure["value"])
 
 
+@pytest.mark.parametrize("wrong", ["device=mlx5_9", "device=mlx5_0,no_such=1"])
+def test_one_failing_probe_leaves_the_others(
+    start_softhca: StartSoftHca, build: Build, tmp_path: Path, wrong: str
+) -> None:
+    """Also of a device of the same name, and the failure is in the report, once."""
+    out = tmp_path / "out"
+    program = [str(build.folder / "app/rawqp-perf/rawqp-perf"), *EAL, "--no-pci", "--", "--passes", "2",
+               "--first-packet", f"wrong=net_rawqp0,{wrong}", "--first-packet", "me=net_rawqp0,device=mlx5_0",
+               "--json", str(out)]
+    hca = start_softhca([PortSpec(wire="loop")], program)
+    assert hca.program.wait(60) == 1, hca.program.output
+    found = json.loads(out.read_text())
+    assert [(figure["subject"], figure["pass"]) for figure in found["figures"]] == [("me", 0), ("me", 1)]
+    assert len(found["failures"]) == 1 and found["failures"][0].startswith("wrong: ")
+
+
+def test_a_probe_without_packets_leaves_the_others(
+    start_softhca: StartSoftHca, build: Build, tmp_path: Path
+) -> None:
+    """Its device is removed, so that another probe may use its name."""
+    out = tmp_path / "out"
+    program = [str(build.folder / "app/rawqp-perf/rawqp-perf"), *EAL, "--no-pci", "--", "--passes", "1",
+               "--first-packet", "silent=net_rawqp0,device=mlx5_1",
+               "--first-packet", "me=net_rawqp0,device=mlx5_0", "--json", str(out)]
+    hca = start_softhca([PortSpec(wire="loop"), PortSpec(wire="sink")], program)
+    assert hca.program.wait(60) == 1, hca.program.output
+    found = json.loads(out.read_text())
+    assert [figure["subject"] for figure in found["figures"]] == ["me"]
+    assert len(found["failures"]) == 1 and "silent: first packet: never came" in found["failures"][0]
+
+
 @pytest.mark.parametrize("options, says", [
     (["--subject", "x=nobody"], "no port 'nobody'"),
     (["--subject", "x=65536"], "no port '65536'"),
     (["--subject", "x=nobody", "--measure", "latency", "--burst", "100"], "no port 'nobody'"),
     (["--subject", "x=rings:0", "--measure", "rate_by_rules"], "rate_by_rules: only for a port"),
     (["--subject", "x"], "NAME=PORT"),
-    (["--subject", "x=0", "--size", "12"], "64 to 9600"),
+    (["--subject", "x=0", "--size", "12"], "64 to 1518"),
+    (["--subject", "x=rings:0", "--measure", "rate", "--size", "64,1519"], "1519: 'imix' or 64 to 1518"),
     (["--subject", "x=0", "--burst", "100"], "multiples"),
     (["--subject", "x=0", "--round", "1024", "--warm-up", "32"], "must fit into the rings"),
+    (["--first-packet", "net_null1"], "net_null1: write NAME=DEVARGS"),
+    (["--subject", "x=0", "--json", "/nowhere/out"], "cannot write /nowhere/out: No such file or directory"),
+    (["--subject", "x=0", "--json", "/"], "cannot write /: Is a directory"),
     ([], "--subject"),
     *((["--subject", "x=0", option, "0"], f"{option}: Value 0 not in range")
       for option in ("--round", "--rounds", "--passes", "--seconds", "--packets", "--rules")),
@@ -205,7 +240,7 @@ def test_help_needs_no_eal(build: Build) -> None:
 
 def test_the_floor_of_rates_delivers_packets(build: Build, tmp_path: Path) -> None:
     """All packets sent, of each size."""
-    out, sizes = tmp_path / "out", ["64", "imix", "1500"]
+    out, sizes = tmp_path / "out", ["64", "imix", "1500", "1518"]
     program = [str(build.folder / "app/rawqp-perf/rawqp-perf"), *EAL, "--no-pci", "--", "--subject",
                "floor=rings:0", "--measure", "rate", "--seconds", "0.05", "--passes", "1",
                "--size", ",".join(sizes), "--json", str(out)]
