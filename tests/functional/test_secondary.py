@@ -3,15 +3,18 @@
 Their life cycle is in test_secondary_lives.py."""
 
 import re
+import shlex
 import signal
 import time
 from pathlib import Path
 
 import pytest
+from rig.guide import commands, recipe
 from rig.launched import launcher_env
 from rig.packets import numbered, opaque, udp4
+from rig.ports import lossless
 from rig.process_fixtures import SOURCES, StartProcesses
-from rig.processes import Processes, compiled
+from rig.processes import PAGES, Processes, compiled
 from rig.screen import Screen
 from rig.stack import Build
 from rig.tcp_segments import MSS, flow
@@ -44,6 +47,31 @@ def test_sends_and_receives(start: StartProcesses, devargs: str) -> None:
     secondary.stop()
     assert secondary.quit() == 0
     assert processes.primary.quit() == 0
+
+
+def test_recipe(beside: Processes) -> None:
+    """As in the guide, but on any CPUs, and with files and hugepages of the test, which are fewer."""
+    def here(line: str, first_lcore: int) -> list[str]:
+        program, *words = shlex.split(line)
+        lcores, prefix = words.index("-l"), words.index("--file-prefix")
+        words[prefix:prefix + 2] = ["--huge-dir", str(beside.home.hugepages.folder)]
+        words[lcores:lcores + 2] = beside.lcores(2, first_lcore)
+        return [program, *words]
+
+    reserve, _mount, primary_line, secondary_line = commands(recipe("Secondary processes"))
+    assert int(reserve.split()[1]) >= PAGES
+    program, *words = here(primary_line, 0)
+    beside.hca = beside.start_softhca(lossless(2), [program, *beside.home.eal_of_primary, *words],
+                                      prefix=beside.home.hugepages.prefix,
+                                      env={"RUNTIME_DIRECTORY": str(beside.home.folder)})
+    primary = Testpmd(beside.hca.program, startup_timeout=60)
+    secondary = Testpmd(beside.run(here(secondary_line, 2)), startup_timeout=60)
+    for testpmd in (primary, secondary):
+        testpmd.start("io")
+    expect_all(beside, spread(200))
+    for testpmd in (secondary, primary):
+        testpmd.stop()
+        assert testpmd.quit() == 0
 
 
 @pytest.mark.guest

@@ -3,20 +3,27 @@
 on locked memory, no hugepages."""
 
 import re
-from typing import Any, Iterator
+import shlex
+from contextlib import closing
+from pathlib import Path
+from typing import Any, Callable, Iterator
 
 import pytest
 from rig.guest import Guest
+from rig.guest_hca import GuestHca
 from rig.guest_stack import GuestStack
+from rig.guide import commands, recipe
+from rig.launched import DRIVER
 from rig.packets import numbered, port_mac
 from rig.ports import lossless
+from rig.testpmd import Testpmd
 
 from kernel.conftest import StartStack
 
 MEMORY_MB, MEMLOCK_MB = 64, 96
 # /dev as created by `podman run --device /dev/infiniband/uverbsN`, for the program's device.
 ONE_DEVICE = """
-device=$(echo "$@" | sed 's/.*device=\\([^,]*\\).*/\\1/')
+device=$(echo "$@" | sed 's/.*device=\\([^, ]*\\).*/\\1/')
 umount --lazy /sys
 mount -t sysfs sysfs /sys # of its own network namespace
 node=infiniband/$(ls /sys/class/infiniband/"$device"/device/infiniband_verbs)
@@ -29,9 +36,10 @@ done
 mount --rbind /mnt /dev
 exec "$@"
 """
-USER = ["prlimit", f"--memlock={MEMLOCK_MB << 20}",
-        "setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--no-new-privs",
+USER = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--no-new-privs",
         "--inh-caps=-all,+net_raw", "--bounding-set=-all,+net_raw", "--ambient-caps=-all,+net_raw"]
+LET_IN = "chmod 0666 /dev/infiniband/uverbs*"
+ENV = {"HOME": "/tmp", "XDG_RUNTIME_DIR": "/tmp"}
 
 
 # A network namespace with all interfaces of RDMA devices, as moved by a CNI plugin.
@@ -53,10 +61,13 @@ ip netns del box
 """
 
 
+def inside(*namespaces: str, memlock: int = MEMLOCK_MB << 20) -> list[str]:
+    """A prefix for the program's command."""
+    return [*namespaces, "sh", "-ec", ONE_DEVICE, "sh", "prlimit", f"--memlock={memlock}", *USER]
+
+
 def container(*namespaces: str, prepare: str = "true") -> dict[str, Any]:
-    return {"user": [*namespaces, "sh", "-ec", ONE_DEVICE, "sh", *USER],
-            "devices": f"chmod 0666 /dev/infiniband/uverbs*; {prepare}",
-            "env": {"HOME": "/tmp", "XDG_RUNTIME_DIR": "/tmp"}, "memory_mb": MEMORY_MB}
+    return {"user": inside(*namespaces), "devices": f"{LET_IN}; {prepare}", "env": ENV, "memory_mb": MEMORY_MB}
 
 
 @pytest.fixture
@@ -94,3 +105,21 @@ def test_the_interface_beside_the_device(start_stack: StartStack, network: list[
     assert not re.search("net_rawqp.*namespace", stack.testpmd.startup), stack.testpmd.startup
     assert port_mac(0).upper() in stack.testpmd.startup
     forwards(stack)
+
+
+def test_recipe(guest: Guest, new_folder: Callable[[], Path]) -> None:
+    """The guide's `podman run`: its limit, and the command in the image with a driver that is not installed."""
+    line, = commands(recipe("Users and containers", "podman run"))
+    options, _, program = line.partition(" IMAGE ")
+    memlock = re.search(r"--ulimit memlock=(\d+)", options)
+    assert memlock and program.endswith(" …") and "--cap-drop all --cap-add NET_RAW" in options
+    # The guest has one CPU. If locked, all of the memory would be populated at once, which takes seconds there.
+    rest = ["--lcores", "0@(0),1@(0)", "-d", DRIVER, "--", "-i", "--no-mlockall", "--total-num-mbufs=8192"]
+    hca = GuestHca(guest, new_folder(), lossless(2), [
+        "sh", "-ec", f'{LET_IN}; exec "$@"', "sh", *inside("unshare", "--mount", memlock=int(memlock[1])),
+        *shlex.split(program.removesuffix(" …")), *rest], ENV)
+    with closing(hca):
+        testpmd = Testpmd(hca.program)
+        testpmd.start("io", lossless=True)
+        hca.wires[0].transfer(numbered(300), to=hca.wires[0])
+        assert testpmd.quit(30) == 0
