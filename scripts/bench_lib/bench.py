@@ -80,6 +80,8 @@ def main() -> int:
     if len(machine.cpus) < 2:
         print("note: one CPU: device and program share it also in live measures, and nothing can be"
               " measured far from the device")
+    elif "far" not in possible:
+        print("note: all CPUs here are of one core: nothing can be measured far from the device")
     distances = tuple(each for each in possible if each in (arguments.distance or possible))
     if not distances:
         print(f"such distances cannot be measured here: {', '.join(arguments.distance)}",

@@ -78,6 +78,15 @@ def watched(build: Path, env: Mapping[str, str], watch: Watch | None) -> Iterato
         thread.join()
 
 
+TOPOLOGY = Path("/sys/devices/system/cpu")
+
+
+def cores_of_cpus(topology: Path = TOPOLOGY) -> dict[int, str]:
+    """The physical core of each CPU that sysfs tells about, as the list of the core's CPUs."""
+    return {int(file.parts[-3].removeprefix("cpu")): file.read_text().strip()
+            for file in topology.glob("cpu[0-9]*/topology/thread_siblings_list")}
+
+
 @dataclass
 class Machine:
     """What can be measured on this machine."""
@@ -85,6 +94,7 @@ class Machine:
     build: Path
     cpus: list[int] = field(default_factory=lambda: sorted(os.sched_getaffinity(0)))
     other_build: Path | None = None  # to compare our driver with
+    cores: Mapping[int, str] = field(default_factory=cores_of_cpus)
 
     @property
     def measured(self) -> int:
@@ -94,11 +104,20 @@ class Machine:
     @property
     def other(self) -> int:
         """The CPU of the device thread where both run at the same time."""
-        return self.cpus[0]
+        return self.for_device()[0]
+
+    def for_device(self) -> list[int]:
+        """CPUs for threads of a live device: first those of other cores than the lcore's, and the lcore's own last."""
+        def near(cpu: int) -> tuple[bool, bool]:
+            return self.cores.get(cpu) == self.cores.get(self.measured), cpu == self.measured
+
+        return sorted(self.cpus, key=near)
 
     def distances(self) -> tuple[str, ...]:
-        """The distances at which drained rounds can be measured here."""
-        return ("far", "near", "cold") if len(self.cpus) > 1 else ("near", "cold")
+        """The distances at which drained rounds can be measured here. Two threads of one core share its caches, so
+        nothing is far; rawqp-perf also refuses what sysfs does not tell about."""
+        cores = self.cores.get(self.measured), self.cores.get(self.other)
+        return ("far", "near", "cold") if None not in cores and len(set(cores)) == 2 else ("near", "cold")
 
     def real_time(self) -> list[str]:
         """A prefix that keeps other programs from getting between a device and its driver.
@@ -125,6 +144,11 @@ def program_of(build: Path) -> Path:
     return build / "app/rawqp-perf/rawqp-perf"
 
 
+def written(report: Path) -> bool:
+    """Whether rawqp-perf got as far as its report: it opens the file when it starts."""
+    return report.exists() and report.stat().st_size > 0
+
+
 def copy_programs(machine: Machine, folder: Path) -> None:
     """Copies the programs and libraries to be measured to new files: the placement of a file in the page cache can
     make a burst twice as expensive, and would do so in each run until the next build.
@@ -147,10 +171,59 @@ def end_group(program: subprocess.Popen[str]) -> None:
         os.killpg(program.pid, signal.SIGKILL)
 
 
+def completed(command: Sequence[str], timeout: float, **options: Any) -> subprocess.CompletedProcess[str]:
+    """As subprocess.run(), but if the program does not end in time, its children end with it.
+
+    Raises BenchError then.
+    """
+    with subprocess.Popen(command, text=True, stdout=subprocess.PIPE, start_new_session=True, **options) as process:
+        try:
+            stdout, stderr = process.communicate(timeout=timeout)
+        except BaseException as stop:
+            os.killpg(process.pid, signal.SIGKILL)
+            stdout, stderr = process.communicate()
+            if isinstance(stop, subprocess.TimeoutExpired):
+                raise BenchError(f"not finished after {timeout:g} s: {' '.join(command)}\n{stdout}{stderr or ''}")
+            raise
+    return subprocess.CompletedProcess(command, process.returncode, stdout, stderr)
+
+
+@contextmanager
+def time_limit(programs: Sequence[subprocess.Popen[str]]) -> Iterator[threading.Event]:
+    """Ends the programs, to which more may be added, after TIMEOUT_S. The event says that it has."""
+    over = threading.Event()
+    left = threading.Event()
+
+    def watch() -> None:
+        if left.wait(TIMEOUT_S):
+            return
+        over.set()
+        while True:
+            for program in list(programs):
+                end_group(program)
+            if left.wait(WATCH_PERIOD_S):  # for one that was just being started
+                return
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    try:
+        yield over
+    finally:
+        left.set()
+        thread.join()
+
+
 def take_turns(commands: Sequence[Sequence[str]], env: dict[str, str]) -> None:
-    """Runs two programs with --step alternately. The first one begins, and ends last."""
+    """Runs two programs with --step alternately. The first one begins, and ends last. Raises BenchError if one fails
+    or all is not over in time."""
+    programs: list[subprocess.Popen[str]] = []
     with ExitStack() as running:
-        programs: list[subprocess.Popen[str]] = []
+        late = running.enter_context(time_limit(programs))
+
+        def failed(program: subprocess.Popen[str], command: Sequence[str]) -> BenchError:
+            status = program.wait()
+            what = f"not finished after {TIMEOUT_S:g} s" if late.is_set() else f"status {status}"
+            return BenchError(f"{what}: {' '.join(command)}")
 
         def wait_for_turn(program: subprocess.Popen[str]) -> bool:
             """False: it has ended."""
@@ -170,16 +243,16 @@ def take_turns(commands: Sequence[Sequence[str]], env: dict[str, str]) -> None:
             running.callback(end_group, program)
             programs.append(program)
             if not wait_for_turn(program):
-                raise BenchError(f"status {program.wait()}: {' '.join(command)}")
+                raise failed(program, command)
         on_turn = cycle(programs)
         for program in on_turn:
             let_go_on(program)
             if not wait_for_turn(program):
                 break
         for program, command in zip(programs, commands):
-            program.communicate(timeout=TIMEOUT_S)
+            program.communicate()
             if program.returncode != 0:
-                raise BenchError(f"status {program.returncode}: {' '.join(command)}")
+                raise failed(program, command)
 
 
 class Runner:
@@ -253,7 +326,7 @@ class Runner:
             return self._execute(command, Path(folder))
 
     def _softhca(self, wires: Sequence[str], apart: bool, threads: int = 1, options: str = "") -> list[str]:
-        cpus = self.machine.cpus[:threads] if apart else [self.machine.measured]
+        cpus = self.machine.for_device()[:threads] if apart else [self.machine.measured]
         command = [str(self.machine.build / "app/softhca/softhca"),
                    "--cpus", ",".join(map(str, cpus))]
         for index, wire in enumerate(wires):
@@ -287,11 +360,11 @@ class Runner:
                 with watched(build, self._env(Path(folder)), watch):
                     text = self._execute([*self.prefix, *start, *program], Path(folder))
             except BenchError as error:
-                report = json.loads(out.read_text()) if out.exists() else {"failures": []}
+                report = json.loads(out.read_text()) if written(out) else {"failures": []}
                 failed = BenchError("\n".join([*report["failures"], str(error)]))
                 failed.figures = self._figures(out)
                 raise failed from error
-            if not out.exists():
+            if not written(out):
                 raise BenchError(text)
             return self._figures(out)
 
@@ -306,28 +379,18 @@ class Runner:
         env = self._env(folder)
         if self.verbose:
             print("$", " ".join(command), file=sys.stderr)
-        process = subprocess.Popen(
-            command, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            start_new_session=True, preexec_fn=die_with_parent(signal.SIGKILL),
-        )
-        try:
-            text, _ = process.communicate(timeout=TIMEOUT_S)
-        except BaseException as stop:
-            os.killpg(process.pid, signal.SIGKILL)
-            text, _ = process.communicate()
-            if isinstance(stop, subprocess.TimeoutExpired):
-                raise BenchError(f"not finished after {TIMEOUT_S} s: {' '.join(command)}\n{text}")
-            raise
-        if process.returncode != 0:
-            tail = "\n".join(text.splitlines()[-12:])
-            raise BenchError(f"status {process.returncode}: {' '.join(command)}\n{tail}")
-        return text
+        done = completed(command, TIMEOUT_S, env=env, stderr=subprocess.STDOUT,
+                         preexec_fn=die_with_parent(signal.SIGKILL))
+        if done.returncode != 0:
+            tail = "\n".join(done.stdout.splitlines()[-12:])
+            raise BenchError(f"status {done.returncode}: {' '.join(command)}\n{tail}")
+        return done.stdout
 
     def _figures(self, *files: Path) -> list[Figure]:
         """Turns are numbered across all runs, so that figures of several runs can be combined.
         Those of several files were measured in the same turns."""
         reports: list[dict[str, Any]] = [json.loads(file.read_text()) for file in files
-                                         if file.exists()]
+                                         if written(file)]
         for report in reports:
             self._note(report)
         figures: list[Figure] = []

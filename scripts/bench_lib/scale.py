@@ -11,13 +11,14 @@ from . import bars
 from .effort import Effort
 from .ratios import Figure
 from .results import Results
-from .runner import BenchError, Runner
+from .runner import BenchError, Runner, completed
 
 # Objects of each kind, from few to many. A context has a QP and a CQ, and registers of its own.
 CROWDS = {"qps": (1, 100, 1000, 4000), "cqs": (1, 100, 1000, 4000), "contexts": (1, 100, 1000),
           "mrs": (1, 1000, 4000)}
 SAID = {"qps": "idle QPs", "cqs": "CQs with a channel, not armed", "contexts": "contexts with an idle QP",
         "mrs": "MRs, used in turn"}
+TIMEOUT_S = 60  # of a start
 STARTS = 10  # their median is one figure: a start takes milliseconds
 
 
@@ -38,7 +39,7 @@ def pings(runner: Runner, kind: str, counts: Sequence[int], turn: int) -> list[F
 
 def milliseconds_of(command: Sequence[str]) -> float:
     begin = time.perf_counter()
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    done = completed(command, TIMEOUT_S, stderr=subprocess.PIPE)
     took = time.perf_counter() - begin
     if done.returncode != 0:
         raise BenchError(f"{' '.join(command)}: {done.stdout}{done.stderr}")

@@ -24,7 +24,7 @@ from rig.testpmd import Testpmd
 from .effort import Effort
 from .ratios import Figure
 from .results import Results
-from .runner import RAWQP, BenchError, Machine, Runner, plugin_file
+from .runner import RAWQP, BenchError, Machine, Runner, completed, plugin_file
 
 SECONDS = 3
 TIMEOUT_S = 60
@@ -89,7 +89,8 @@ def measure(machine: Machine, way: Way, seconds: int, logs: Path) -> float:
     testpmd.start("io")
     traffic.ping(left, 1)  # resolves the addresses
     result = traffic.Iperf(left, right, logs, lambda: None).tcp(seconds)
-    testpmd.quit()
+    if status := testpmd.quit():
+        raise RuntimeError(f"testpmd ended with status {status}")
     testpmd.program.close()
     return result.gbps
 
@@ -111,8 +112,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def figure(machine: Machine, way: Way, turn: int) -> Figure:
     command = [sys.executable, "-P", "-m", __name__, str(machine.build), way.name, str(SECONDS)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=TIMEOUT_S,
-                          preexec_fn=die_with_parent(signal.SIGKILL))
+    done = completed(command, TIMEOUT_S, stderr=subprocess.PIPE, preexec_fn=die_with_parent(signal.SIGKILL))
     if done.returncode != 0:
         raise BenchError(f"{' '.join(command)}: {done.stdout}{done.stderr}")
     return Figure(way.name, "tcp", float(done.stdout), turn, "Gbit/s")

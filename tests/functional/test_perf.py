@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bench_lib import runner as bench_runner
 from bench_lib import scale, tcp
 from bench_lib.cases import CASES, ROUNDS
 from bench_lib.charts import chart
 from bench_lib.effort import Effort, Setting
 from bench_lib.ratios import Figure, TooFewFigures, growth, ratio
 from bench_lib.results import Results
-from bench_lib.runner import OTHER, RAWQP, BenchError, Machine, Runner, take_turns
+from bench_lib.runner import OTHER, RAWQP, BenchError, Machine, Runner, cores_of_cpus, take_turns
 from bench_lib.scene import Point, Scene, in_each_setting
 from bench_lib.tables import DOCUMENTS, TABLES, fill, fill_documents
 from rig.stack import DRIVER, OWN_NETWORK, ROOT, Build, PortSpec, device_name
@@ -84,25 +85,29 @@ def test_many_queues_and_the_loops(
         for measure in ("rx", "tx", "forward")}
 
 
+def skip_if_not_possible(machine: Machine, distance: str) -> None:
+    if distance not in machine.distances():
+        pytest.skip("all CPUs that the tests may use are of one core: nothing is far; give them another (taskset)")
+
+
 @pytest.mark.parametrize("distance", ["near", "far", "cold"])
 def test_distances(
     start_softhca: StartSoftHca, build: Build, tmp_path: Path, distance: str
 ) -> None:
     """The report names the distance, and for far the cores; rounds are still complete."""
-    cpus = sorted(os.sched_getaffinity(0))
-    if distance == "far" and len(cpus) == 1:
-        pytest.skip("one CPU: nothing is far from it")
+    machine = Machine(build.folder)
+    skip_if_not_possible(machine, distance)
     out = tmp_path / "out"
     options = ["--subject", "me=net_rawqp0,peer=net_rawqp1", *FEW, "--distance", distance,
-               "--device-cpu", str(cpus[-1]), "--json", str(out)]
-    program = [str(build.folder / "app/rawqp-perf/rawqp-perf"), "-l", str(cpus[0]), *EAL[2:],
+               "--device-cpu", str(machine.other), "--json", str(out)]
+    program = [str(build.folder / "app/rawqp-perf/rawqp-perf"), "-l", str(machine.measured), *EAL[2:],
                *vdevs(2), "--", *options]
     hca = start_softhca([PortSpec(wire=wire, options={"pause": "on"}) for wire in PAIR], program)
     assert hca.program.wait(60) == 0, hca.program.output
     found = json.loads(out.read_text())
     assert {(figure["measure"], figure["distance"]) for figure in found["figures"]} == {
         (measure, distance) for measure in ("rx", "tx", "forward")}
-    assert (f"device on CPU {cpus[-1]}" in found["cpus"]) == (distance == "far")
+    assert (f"device on CPU {machine.other}" in found["cpus"]) == (distance == "far")
 
 
 @pytest.mark.parametrize("pages", ["huge", "4k"])
@@ -357,13 +362,35 @@ def test_documents_name_tables_that_there_are() -> None:
         fill(text, {})
 
 
+TWO_CORES = Machine(Path("build"), cpus=[0, 1], cores={0: "0", 1: "1"})
+
+
+@pytest.mark.parametrize("siblings, cpus, device, far", [
+    (["0"], [0], 0, False),
+    (["0", "1"], [0, 1], 0, True),
+    (["0-1", "0-1"], [0, 1], 0, False),  # two threads of one core
+    (["0-1", "0-1", "2-3", "2-3"], [0, 1, 2, 3], 0, True),
+    (["0-1", "0-1", "2-3", "2-3"], [2, 3], 2, False),
+    (["0,3", "1,2", "1,2", "0,3"], [0, 1, 2, 3], 1, True),  # the first CPU is of the lcore's core
+    ([], [0, 1], 0, False),  # sysfs tells nothing
+])
+def test_far_is_on_another_core(tmp_path: Path, siblings: list[str], cpus: list[int], device: int, far: bool) -> None:
+    for cpu, text in enumerate(siblings):
+        folder = tmp_path / f"cpu{cpu}/topology"
+        folder.mkdir(parents=True)
+        (folder / "thread_siblings_list").write_text(f"{text}\n")
+    machine = Machine(Path("build"), cpus=cpus, cores=cores_of_cpus(tmp_path))
+    assert (machine.measured, machine.other) == (cpus[-1], device)
+    assert sorted(machine.for_device()) == cpus
+    assert ("far" in machine.distances()) == far
+
+
 def test_rows_of_each_distance() -> None:
     """`cycles` rows are at far; the others name their setting."""
     asked: list[tuple[str, str]] = []
     case = in_each_setting(
         "cycles", lambda scene: asked.append((str(scene.setting), scene.name)), once=True)
-    machine = Machine(Path("build"), cpus=[0, 1])
-    assert Machine(Path("build"), cpus=[0]).distances() == ("near", "cold")
+    machine = TWO_CORES
     for only in (), ("cycles@cold.rx",), ("cycles",):
         case(Runner(machine, False), Effort.of(True, machine.distances()), Results(only=only))
     case(Runner(machine, False), Effort.of(True, ("far", "near"), ("4k",)), Results())
@@ -488,7 +515,7 @@ def test_scale_measures_each_crowd(build: Build, monkeypatch: pytest.MonkeyPatch
 
 def test_each_bar_is_held_against_a_row() -> None:
     """No target is laxer than originally set."""
-    rows = {row.name: row for row in rows_of(Machine(Path("build"), cpus=[0, 1])).rows}
+    rows = {row.name: row for row in rows_of(TWO_CORES).rows}
     for pattern, limit in BARS.items():
         for name in names_of(pattern):
             bar = rows[name].bar
@@ -498,8 +525,8 @@ def test_each_bar_is_held_against_a_row() -> None:
 def test_another_build_is_all_that_ours_is_compared_with() -> None:
     """With targets where figures must not get worse."""
     build = Path("build")
-    rows = rows_of(Machine(build, cpus=[0, 1], other_build=build)).rows
-    names = {row.name for row in rows_of(Machine(build, cpus=[0, 1])).rows}
+    rows = rows_of(replace(TWO_CORES, other_build=build)).rows
+    names = {row.name for row in rows_of(TWO_CORES).rows}
     assert {row.name for row in rows} >= {
         name.replace("vs_mlx5", "vs_other") for name in names if name.endswith(".vs_mlx5")}
     for row in rows:
@@ -534,6 +561,38 @@ def test_a_program_that_ends_before_its_turn() -> None:
         take_turns([ends, ends], dict(os.environ))
 
 
+HANGS = ["sh", "-c", "sleep 1000; exit"]  # two processes
+HANGS_ON_ITS_TURN = ["sh", "-c", "echo 'your turn'; sleep 1000; exit"]
+ENDS = ["sh", "-c", "echo 'your turn'; read -r line"]
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize("programs, guilty", [
+    ([HANGS, ENDS], HANGS), ([HANGS_ON_ITS_TURN, HANGS], HANGS), ([HANGS_ON_ITS_TURN, ENDS], HANGS_ON_ITS_TURN),
+    ([ENDS, HANGS_ON_ITS_TURN], HANGS_ON_ITS_TURN)])
+def test_turns_are_over_in_time(
+    monkeypatch: pytest.MonkeyPatch, programs: list[list[str]], guilty: list[str]
+) -> None:
+    monkeypatch.setattr(bench_runner, "TIMEOUT_S", 0.2)
+    with pytest.raises(BenchError, match=f"not finished after 0.2 s: {re.escape(' '.join(guilty))}"):
+        take_turns(programs, dict(os.environ))
+
+
+@pytest.mark.timeout(30)
+def test_programs_end_in_time(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """If not, that is a failure of their benchmark only."""
+    monkeypatch.setattr(scale, "TIMEOUT_S", 0.2)
+    with pytest.raises(BenchError, match="not finished after 0.2 s: sh -c sleep 1000; exit"):
+        scale.milliseconds_of(HANGS)
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\nsleep 1000; exit\n")
+    python.chmod(0o755)
+    monkeypatch.setattr(tcp.sys, "executable", str(python))
+    monkeypatch.setattr(tcp, "TIMEOUT_S", 0.2)
+    with pytest.raises(BenchError, match=f"not finished after 0.2 s: {python}"):
+        tcp.figure(Machine(Path("build")), tcp.TAP, 0)
+
+
 @pytest.mark.unsanitized  # it starts its programs in its own way
 @pytest.mark.parametrize("distance", ["near", "far"])
 def test_a_secondary_process_in_turns(build: Build, monkeypatch: pytest.MonkeyPatch,
@@ -541,8 +600,7 @@ def test_a_secondary_process_in_turns(build: Build, monkeypatch: pytest.MonkeyPa
     for name, value in build.env(tmp_path / "reports").items():
         monkeypatch.setenv(name, value)
     machine = Machine(build.folder)
-    if distance not in machine.distances():
-        pytest.skip("one CPU: nothing is far")
+    skip_if_not_possible(machine, distance)
     results = Results()
     effort = Effort(processes=1, passes=2, rounds=3, settings=(Setting(distance),))
     CASES["secondary"](Runner(machine, False), effort, results)
