@@ -15,7 +15,7 @@ from pathlib import Path
 from .cases import CASES, ROUNDS
 from .effort import HUGE, SMALL, Effort
 from .results import Results
-from .runner import ROOT, BenchError, Machine, Runner, plugin_of
+from .runner import ROOT, BenchError, Machine, Runner, plugin_of, program_of, softhca_of
 from .tables import fill_documents
 
 
@@ -51,6 +51,11 @@ def parse_arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
+def refuse(text: str) -> int:
+    print(text, file=sys.stderr)
+    return 2
+
+
 def main() -> int:
     arguments = parse_arguments()
     if arguments.list:
@@ -58,19 +63,24 @@ def main() -> int:
             print(f"{name:<14} {(case.__doc__ or '').splitlines()[0]}")
         return 0
     if arguments.fill:
-        fill_documents(arguments.fill)
+        try:
+            fill_documents(arguments.fill)
+        except BenchError as error:
+            return refuse(f"--fill: {error}")
         return 0
+    for file in plugin_of(arguments.build), program_of(arguments.build), softhca_of(arguments.build):
+        if not file.exists():
+            return refuse(f"--build {arguments.build}: no build there, {file} is missing: scripts/setup builds")
     if arguments.against and not plugin_of(arguments.against).exists():
-        print(f"--against {arguments.against}: no driver there, {plugin_of(arguments.against)}",
-              file=sys.stderr)
-        return 2
-    results = Results(arguments.json, arguments.only)
+        return refuse(f"--against {arguments.against}: no driver there, {plugin_of(arguments.against)}")
+    try:
+        results = Results(arguments.json, arguments.only)
+    except OSError as error:
+        return refuse(f"--json {arguments.json}: {error.filename}: {error.strerror}")
     cases = ROUNDS if arguments.against else CASES
     chosen = [name for name in cases if results.may_want(name)]
     if not chosen:
-        print(f"no benchmark has such rows: {', '.join(arguments.only)}; see --list",
-              file=sys.stderr)
-        return 2
+        return refuse(f"no benchmark has such rows: {', '.join(arguments.only)}; see --list")
     machine = Machine(arguments.build.resolve(),
                       other_build=arguments.against and arguments.against.resolve())
     runner = Runner(machine, arguments.verbose)
@@ -84,9 +94,7 @@ def main() -> int:
         print("note: all CPUs here are of one core: nothing can be measured far from the device")
     distances = tuple(each for each in possible if each in (arguments.distance or possible))
     if not distances:
-        print(f"such distances cannot be measured here: {', '.join(arguments.distance)}",
-              file=sys.stderr)
-        return 2
+        return refuse(f"such distances cannot be measured here: {', '.join(arguments.distance)}")
     effort = Effort.of(arguments.quick, distances, tuple(arguments.pages))
     if arguments.against:
         effort = effort.for_two_builds()

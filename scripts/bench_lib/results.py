@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import re
 import sys
 from fnmatch import fnmatchcase
@@ -18,13 +20,18 @@ from .runner import BenchError
 class Results:
     """`only`: names of benchmarks or rows, with * and ?; a name selects all that begin with it.
 
-    Failures are reported and recorded, and the remaining benchmarks continue.
+    Failures are reported and recorded, and the remaining benchmarks continue. Raises OSError if `file` cannot be
+    written.
     """
 
     def __init__(self, file: Path | None = None, only: Sequence[str] = ()) -> None:
         self._file = file
         if file:
             file.parent.mkdir(parents=True, exist_ok=True)
+            if file.is_dir():
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(file))
+            part_of(file).touch()
+            part_of(file).unlink()
         self._only = only
         self.rows: list[Ratio] = []
         self.failures: list[str] = []
@@ -73,7 +80,7 @@ class Results:
         print(f"FAILED: {text}", file=sys.stderr, flush=True)
 
     def _write(self, file: Path, case: str) -> None:
-        part = file.with_name(f"{file.name}.part")  # concurrent readers see complete rows
+        part = part_of(file)  # concurrent readers see complete rows
         part.write_text(json.dumps([row.as_json() for row in self.rows], indent=1) + "\n")
         part.replace(file)
         some = [row for row in self.rows if benchmark(row.name) == case]
@@ -81,6 +88,10 @@ class Results:
         some.sort(key=lambda row: order.index(at_far(row.name)))
         file.with_name(f"{file.stem}-{case}.svg").write_text(chart(
             f"{case}: ratio, median and spread of {some[0].pairs} pairs; at far unless said", some))
+
+
+def part_of(file: Path) -> Path:
+    return file.with_name(f"{file.name}.part")
 
 
 def benchmark(name: str) -> str:

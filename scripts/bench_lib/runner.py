@@ -64,7 +64,7 @@ def watched(build: Path, env: Mapping[str, str], watch: Watch | None) -> Iterato
 
     def look() -> None:
         while not over.wait(WATCH_PERIOD_S):
-            told = subprocess.run([build / "app/softhca/softhca", "stat", "--json"], env=env,
+            told = subprocess.run([softhca_of(build), "stat", "--json"], env=env,
                                   stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
             if told.returncode == 0:
                 see(json.loads(told.stdout))
@@ -142,6 +142,10 @@ def plugin_of(build: Path) -> Path:
 
 def program_of(build: Path) -> Path:
     return build / "app/rawqp-perf/rawqp-perf"
+
+
+def softhca_of(build: Path) -> Path:
+    return build / "app/softhca/softhca"
 
 
 def written(report: Path) -> bool:
@@ -327,7 +331,7 @@ class Runner:
 
     def _softhca(self, wires: Sequence[str], apart: bool, threads: int = 1, options: str = "") -> list[str]:
         cpus = self.machine.for_device()[:threads] if apart else [self.machine.measured]
-        command = [str(self.machine.build / "app/softhca/softhca"),
+        command = [str(softhca_of(self.machine.build)),
                    "--cpus", ",".join(map(str, cpus))]
         for index, wire in enumerate(wires):
             device, pci = softhca_port(index)

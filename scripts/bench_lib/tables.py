@@ -17,6 +17,7 @@ from .runner import ROOT, BenchError
 DOCUMENTS = (ROOT / "README.md", ROOT / "doc/bench.md")
 
 Row = Mapping[str, Any]  # as Ratio.as_json
+ROW_KEYS = ("ratio_median", "ratio_min", "ratio_max", "pairs", "bar", "ok")
 Rows = Mapping[str, Row]  # by name
 
 
@@ -113,25 +114,35 @@ def queues(rows: Rows) -> str:
     return by_measure(rows, lines)
 
 
-def how_many(rows: Rows) -> str:
-    pairs = {row["pairs"] for row in rows.values()}
-    return f"Medians of {min(pairs)} pairs." if pairs else ""
+def headline(rows: Rows) -> str:
+    names = {name.format(at) for line in HEADLINE for name in line.names for at in SETTINGS.values()}
+    pairs = sorted({rows[name]["pairs"] for name in names & rows.keys()})
+    if not pairs:
+        return ""
+    how_many = f"{pairs[0]}" if len(pairs) == 1 else f"{pairs[0]} to {pairs[-1]}"
+    return f"{by_setting(rows, HEADLINE)}\n\nMedians of {how_many} pairs."
 
 
-def missed(rows: Rows) -> str:
-    lines = [[name, f"{row['ratio_median']:.2f} [{row['ratio_min']:.2f} … {row['ratio_max']:.2f}]",
-              row["bar"].replace("<=", "≤").replace(">=", "≥")]
-             for name, row in rows.items() if row["ok"] is False]
-    return markdown(["ratio", "bar"], lines) if lines else "None." if rows else ""
+def missed(rows: Rows, old: str) -> str:
+    """The rows that miss their bar, and those in the `old` list that were not measured this time. (One that is no
+    longer measured at all is to be taken out by hand.)"""
+    kept = [[cell.strip() for cell in line.strip("| ").split(" | ")]
+            for line in re.findall(r"(?m)^\| [a-z].*\|$", old)]
+    lines = {name: [name, *values] for name, *values in kept if rows.get(name, {"ok": False})["ok"] is False}
+    lines |= {name: [name, f"{row['ratio_median']:.2f} [{row['ratio_min']:.2f} … {row['ratio_max']:.2f}]",
+                     row["bar"].replace("<=", "≤").replace(">=", "≥")]
+              for name, row in rows.items() if row["ok"] is False}
+    return markdown(["ratio", "bar"], list(lines.values())) if lines else "None." if rows else ""
 
 
-TABLES: Mapping[str, Callable[[Rows], str]] = {
-    "headline": lambda rows: f"{by_setting(rows, HEADLINE)}\n\n{how_many(rows)}",
-    "floor": lambda rows: by_setting(rows, against("vs_floor")),
-    "verbs": lambda rows: by_setting(rows, against("verbs.vs_loop")),
-    "bursts": bursts,
-    "modes": lambda rows: by_setting(rows, MODES),
-    "queues": queues,
+# From the rows and what the table was before.
+TABLES: Mapping[str, Callable[[Rows, str], str]] = {
+    "headline": lambda rows, _: headline(rows),
+    "floor": lambda rows, _: by_setting(rows, against("vs_floor")),
+    "verbs": lambda rows, _: by_setting(rows, against("verbs.vs_loop")),
+    "bursts": lambda rows, _: bursts(rows),
+    "modes": lambda rows, _: by_setting(rows, MODES),
+    "queues": lambda rows, _: queues(rows),
     "missed": missed,
 }
 
@@ -141,15 +152,29 @@ def fill(text: str, rows: Rows) -> str:
     def table(found: re.Match[str]) -> str:
         if found[2] not in TABLES:
             raise BenchError(f"there is no table {found[2]}: {', '.join(TABLES)}")
-        made = TABLES[found[2]](rows)
+        made = TABLES[found[2]](rows, found[3])
         has_figures = re.search(r"\d\.\d", made) or made.startswith("None")
-        return f"{found[1]}\n{made}\n{found[3]}" if has_figures else found[0]
+        return f"{found[1]}\n{made}\n{found[4]}" if has_figures else found[0]
 
-    return re.sub(r"(<!-- bench (\w+) -->)\n.*?(<!-- end of bench -->)", table, text,
+    return re.sub(r"(<!-- bench (\w+) -->)\n(.*?)(<!-- end of bench -->)", table, text,
                   flags=re.DOTALL)
 
 
+def rows_in(file: Path) -> Rows:
+    """Raises BenchError if the file is not one that --json has written."""
+    try:
+        rows = {row["name"]: row for row in json.loads(file.read_text())}
+        for row in rows.values():
+            for key in ROW_KEYS:
+                row[key]
+    except OSError as error:
+        raise BenchError(f"{file}: {error.strerror}")
+    except (ValueError, TypeError, LookupError):
+        raise BenchError(f"{file}: these are no rows that scripts/bench --json has written")
+    return rows
+
+
 def fill_documents(file: Path, documents: Sequence[Path] = DOCUMENTS) -> None:
-    rows = {row["name"]: row for row in json.loads(file.read_text())}
+    rows = rows_in(file)
     for document in documents:
         document.write_text(fill(document.read_text(), rows))

@@ -355,6 +355,61 @@ def test_tables_are_filled_from_rows(tmp_path: Path) -> None:
     assert chart_of_both.index("cycles@near.rx.64") < chart_of_both.index("cycles.rx.imix")
 
 
+MISSED = "<!-- bench missed -->\n{}\n<!-- end of bench -->"
+
+
+def row(name: str, value: float, pairs: int = 1) -> dict[str, Any]:
+    """Its bar is 0.75."""
+    values = figures_of("a", [10 * value] * pairs), figures_of("b", [10.0] * pairs)
+    return ratio(name, *values, ("a", "b"), "<= 0.75").as_json()
+
+
+def test_some_rows_change_only_their_part_of_the_missed_bars(tmp_path: Path) -> None:
+    """What was not measured again is kept: worse, better, the same and new."""
+    file, document = tmp_path / "rows.json", tmp_path / "document.md"
+    old = ["|  | ratio | bar |", "| --- | --- | --- |", "| flows.x | 0.99 [0.42 … 1.20] | ≥ 1.00 |",
+           "| cycles.rx | 0.80 [0.80 … 0.80] | ≤ 0.75 |", "| cycles.tx | 0.77 [0.77 … 0.77] | ≤ 0.75 |"]
+    document.write_text(MISSED.format("\n".join(old)))
+    file.write_text(json.dumps([row("cycles.rx", 0.9), row("cycles.tx", 0.5), row("cycles.forward", 1)]))
+    fill_documents(file, [document])
+    assert document.read_text() == MISSED.format("\n".join([
+        *old[:3], "| cycles.rx | 0.90 [0.90 … 0.90] | ≤ 0.75 |", "| cycles.forward | 1.00 [1.00 … 1.00] | ≤ 0.75 |"]))
+    document.write_text(MISSED.format("\n".join([*old[:2], old[4]])))
+    fill_documents(file, [document])
+    file.write_text(json.dumps([row(name, 0.5) for name in ("cycles.rx", "cycles.tx", "cycles.forward")]))
+    fill_documents(file, [document])
+    assert document.read_text() == MISSED.format("None.")
+
+
+def test_pairs_are_those_of_the_table() -> None:
+    """Other benchmarks may have fewer."""
+    rows = {each["name"]: each for each in (row("cycles.rx.64.vs_mlx5", 0.5, 12), row("tcp.vs_plain", 0.5, 3))}
+    assert "Medians of 12 pairs." in TABLES["headline"](rows, "")
+    rows["cycles@near.tx.64.vs_mlx5"] = row("cycles@near.tx.64.vs_mlx5", 0.5, 6)
+    assert "Medians of 6 to 12 pairs." in TABLES["headline"](rows, "")
+    assert TABLES["headline"]({"tcp.vs_plain": rows["tcp.vs_plain"]}, "") == ""
+
+
+def test_mistakes_of_the_bench_are_explained(build: Build, tmp_path: Path) -> None:
+    """In one line, before anything is measured."""
+    (tmp_path / "text").write_text("no rows")
+    (tmp_path / "other.json").write_text('[{"name": "x"}]')
+    written = "these are no rows that scripts/bench --json has written"
+    for options, says in (
+            (["--fill", "/nowhere"], "--fill: /nowhere: No such file or directory"),
+            (["--fill", "text"], f"--fill: text: {written}"),
+            (["--fill", "other.json"], f"--fill: other.json: {written}"),
+            (["--build", "/nowhere"], "--build /nowhere: no build there, "
+             "/nowhere/drivers/net/rawqp/librte_net_rawqp.so is missing: scripts/setup builds"),
+            (["--json", "."], "--json .: .: Is a directory"),
+            (["--json", "text/rows"], "--json text/rows: text: File exists"),
+            (["--json", "/proc/rows"], "--json /proc/rows: /proc/rows.part: No such file or directory"),
+            (["--only", "nothing"], "no benchmark has such rows: nothing; see --list")):
+        answer = subprocess.run(["/usr/bin/python3", "-P", "-m", "bench_lib.bench", f"--build={build.folder}", *options],
+                                cwd=tmp_path, capture_output=True, text=True, timeout=60)
+        assert (answer.returncode, answer.stderr, answer.stdout) == (2, f"{says}\n", "")
+
+
 def test_documents_name_tables_that_there_are() -> None:
     for document in DOCUMENTS:
         text = document.read_text()
