@@ -21,8 +21,8 @@ def test_the_page_has_the_options(build: Build, program: str) -> None:
 
 
 def test_the_page_of_softhca_has_the_keys_of_a_port(build: Build) -> None:
-    keys = set(re.findall(r"(?m)^  ([a-z]+)=", help_of(build, "softhca", [])))
-    documented = set(re.findall(r"(?m)^\.B[IR] ([a-z]+)=", page_of("softhca")))
+    keys = set(re.findall(r"(?m)^  ([a-z_]+)=", help_of(build, "softhca", [])))
+    documented = set(re.findall(r"(?m)^\.B[IR] ([a-z_]+)=", page_of("softhca")))
     assert keys and keys == documented, keys ^ documented
 
 
