@@ -16,6 +16,7 @@ import argparse
 import json
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass
@@ -51,6 +52,18 @@ class RealDevice:
                 " INTERFACE is the interface that DEV's cable leads to"
             )
         return RealDevice(name, peer)
+
+
+def why_not_writable(file: Path) -> str:
+    """Empty: the file, which stays as it is, can be written."""
+    existed = file.exists()
+    try:
+        file.open("ab").close()
+        if not existed:
+            file.unlink()
+    except OSError as error:
+        return error.strerror or str(error)
+    return ""
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -92,6 +105,8 @@ def parse_arguments() -> argparse.Namespace:
         if path and path.resolve().is_relative_to(namespaces.PRIVATE_DIR):
             parser.error(f"{option}: {namespaces.PRIVATE_DIR} is the demo's own while it runs,"
                          " and ends with it: name another folder")
+    if arguments.json and (problem := why_not_writable(arguments.json)):
+        parser.error(f"--json: cannot write {arguments.json}: {problem}")
     if len(arguments.device) not in (0, 2):
         parser.error("--device: give it twice, testpmd forwards between two ports")
     if len({bool(device.peer) for device in arguments.device}) > 1:
@@ -245,10 +260,12 @@ class Demo:
             ["unaccounted for", f"{ledger.unaccounted:,}"],
         ])
 
-    def close(self) -> None:
+    def close(self) -> list[str]:
+        """Returns what went wrong: a driver may crash when its ports are closed."""
         self.screen.end_live()
-        self.testpmd.quit()
+        status = self.testpmd.quit()
         self.testpmd.program.close()
+        return [f"dpdk-testpmd ended with status {status}; its output: --logs DIR"] if status else []
 
 
 def since(final: Snapshot, baseline: Snapshot) -> Snapshot:
@@ -294,9 +311,11 @@ def inside(arguments: argparse.Namespace) -> int:
         found = problems(result)
         if arguments.json:
             arguments.json.write_text(json.dumps(result, indent=2) + "\n")
-        demo.close()
+        found += demo.close()
     except (RuntimeError, AssertionError, OSError) as error:
         found = [str(error)]
+    except (subprocess.SubprocessError, ValueError, LookupError) as error:  # of a command, or its output
+        found = [f"{type(error).__name__}: {error}"]
     finally:
         if demo:
             demo.screen.end_live()

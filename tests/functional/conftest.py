@@ -14,6 +14,8 @@ where each stack gets its own PCI functions (as scripts/test kernel does).
 
 import os
 import shlex
+import shutil
+import subprocess
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Callable, ContextManager, Iterator, Sequence
@@ -55,6 +57,25 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     kept = set(chosen)
     config.hook.pytest_deselected(items=[item for item in items if item not in kept])
     items[:] = chosen
+
+
+# Ends a program with an error after everything else, as a crash of a driver that closes its ports would.
+FAILS_AT_THE_END = """
+#include <unistd.h>
+__attribute__((destructor)) static void end(void) { _exit(7); }
+"""
+
+
+@pytest.fixture
+def failing_end(tmp_path: Path) -> dict[str, str]:
+    """Settings of the environment with which dpdk-testpmd ends with status 7."""
+    testpmd, library = shutil.which("dpdk-testpmd"), tmp_path / "fails.so"
+    subprocess.run(["cc", "-shared", "-fPIC", "-x", "c", "-", "-o", library], input=FAILS_AT_THE_END, text=True,
+                   check=True)
+    program = tmp_path / "dpdk-testpmd"
+    program.write_text(f'#!/bin/sh\nexport LD_PRELOAD="$LD_PRELOAD:{library}"\nexec {testpmd} "$@"\n')
+    program.chmod(0o755)
+    return {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
 
 
 def _runs_in_guest(item: pytest.Item) -> bool:

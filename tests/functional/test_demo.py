@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """scripts/demo: its verdict, and that it leaves nothing behind."""
 
+import argparse
 import json
 import os
 import signal
@@ -9,6 +10,7 @@ import uuid
 from pathlib import Path
 
 import pytest
+from demo_lib import demo, namespaces
 from rig.fixtures import FAILED_PREFIX, WORK_PREFIX
 from rig.program import Program, wait_for_end
 from rig.stack import OWN_NETWORK, Build
@@ -53,6 +55,16 @@ def test_nothing_is_written_where_it_would_be_lost(build: Build, option: str) ->
                             capture_output=True, text=True, timeout=20)
     assert result.returncode == 2
     assert f"{option}: /dev/shm is the demo's own" in result.stderr
+
+
+@pytest.mark.parametrize("path, complaint", [("missing/out", "No such file or directory"),
+                                             (".", "Is a directory"), ("/proc/out", "No such file or directory")])
+def test_a_verdict_that_cannot_be_written(build: Build, tmp_path: Path, path: str, complaint: str) -> None:
+    """Is noticed before the run."""
+    result = subprocess.run(demo_command(build, f"--json={tmp_path / path}"), capture_output=True, text=True,
+                            timeout=20)
+    assert result.returncode == 2
+    assert f"--json: cannot write {tmp_path / path}: {complaint}" in result.stderr
 
 
 def test_it_runs_without_what_only_tests_need(build: Build) -> None:
@@ -159,3 +171,27 @@ def test_a_failure_is_a_failure(build: Build, tmp_path: Path) -> None:
         [*DEMO, f"--build={empty}"], capture_output=True, text=True, timeout=60)
     assert result.returncode == 1
     assert "demo FAILED" in result.stdout
+
+
+def test_an_error_at_the_end_is_a_failure(build: Build, failing_end: dict[str, str]) -> None:
+    """As when a driver crashes while it closes its ports, after the traffic."""
+    result = subprocess.run(demo_command(build, "--seconds=2"), capture_output=True, text=True, timeout=60,
+                            env={**os.environ, **failing_end})
+    assert result.returncode == 1, result.stdout + result.stderr
+    assert result.stdout.splitlines()[-1].startswith("demo FAILED: dpdk-testpmd ended with status 7")
+
+
+@pytest.mark.parametrize("error, text", [
+    (subprocess.TimeoutExpired(["ip", "link"], 30), "TimeoutExpired: Command '['ip', 'link']' timed out after 30 seconds"),
+    (ValueError("no JSON"), "ValueError: no JSON"), (KeyError("end"), "KeyError: 'end'"),
+    (RuntimeError("iperf3 has not finished"), "iperf3 has not finished")])
+def test_any_error_is_a_failure(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str],
+                                error: Exception, text: str) -> None:
+    def fails(*_arguments: object) -> None:
+        raise error
+
+    monkeypatch.setattr(namespaces, "PRIVATE_DIR", tmp_path)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", "")  # the demo sets it
+    monkeypatch.setattr(demo, "Demo", fails)
+    assert demo.inside(argparse.Namespace(json=None, logs=None)) == 1
+    assert capsys.readouterr().out == f"demo FAILED: {text}\n"

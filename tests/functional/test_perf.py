@@ -536,6 +536,17 @@ def test_tcp_between_two_kernels(build: Build, monkeypatch: pytest.MonkeyPatch, 
     assert figure.value > 0
 
 
+@pytest.mark.unsanitized
+def test_tcp_fails_if_testpmd_does(
+    build: Build, monkeypatch: pytest.MonkeyPatch, failing_end: dict[str, str]
+) -> None:
+    monkeypatch.setattr(tcp, "SECONDS", 1)
+    for name, value in failing_end.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(BenchError, match="testpmd ended with status 7"):
+        tcp.figure(Machine(build.folder), tcp.TAP, 0)
+
+
 def test_tcp_is_compared_with_what_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
     def figure(_machine: Machine, way: tcp.Way, turn: int) -> Figure:
         if way.name == "net_af_xdp" or way.name == "net_tap" and turn > 0:
