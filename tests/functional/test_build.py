@@ -141,6 +141,53 @@ def test_scripts_begin_with_the_set_up(tmp_path: Path, script: str) -> None:
     assert (answer.returncode, answer.stdout) == (5, "setting up\n")
 
 
+def script_with_tools(folder: Path, script: str, tools: dict[str, str]) -> Path:
+    """A copy of a script in a checkout that has nothing else, and finds only these tools beside a few of the system."""
+    for name in script, "scripts/lib.sh":
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, folder / name)
+    bin_folder = folder / "bin"
+    bin_folder.mkdir()
+    for name in "bash", "cat", "dirname", "env", "mkdir":
+        (bin_folder / name).symlink_to(f"/usr/bin/{name}")
+    for name, text in tools.items():
+        tool = folder / name
+        tool.write_text(f"#!/bin/bash\n{text}\n")
+        tool.chmod(0o755)
+    with (folder / "scripts/lib.sh").open("a") as lib:
+        lib.write(f"export PATH={bin_folder}\n")
+    return folder / script
+
+
+@pytest.fixture(params=["scripts/check-arm", "tests/fuzz/run"])
+def checking_script(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """Its meson prints the arguments, and fails."""
+    sysroot = tmp_path / "build-arm/sysroot"
+    sysroot.mkdir(parents=True)
+    (sysroot / ".dpdk").write_text("1.0")
+    return script_with_tools(tmp_path, request.param, {
+        "bin/dpkg-query": "[[ $* == *Version* ]] && printf 1.0 || printf installed",
+        "bin/meson": 'printf "meson %s\\n" "$*"; exit 5',
+        "scripts/get-dpdk-sdk": '[[ ! -e $1/gone ]] || { echo "no network" >&2; exit 1; }; echo "$1"'})
+
+
+@pytest.mark.unsanitized
+def test_other_builds_use_the_driver_headers_of_the_set_up(checking_script: Path, tmp_path: Path) -> None:
+    """Those that scripts/setup --dpdk-sdk remembers."""
+    answer = subprocess.run([checking_script], text=True, timeout=60, stdout=subprocess.PIPE)
+    assert answer.returncode == 5 and f"-Ddpdk_sdk={tmp_path}/.cache/dpdk-sdk " in answer.stdout, answer.stdout
+
+
+@pytest.mark.unsanitized
+def test_other_builds_without_driver_headers(checking_script: Path, tmp_path: Path) -> None:
+    (tmp_path / ".cache/dpdk-sdk/gone").mkdir(parents=True)
+    answer = subprocess.run([checking_script], text=True, timeout=60, capture_output=True)
+    assert answer.returncode == (77 if checking_script.name == "check-arm" else 1)
+    assert "meson" not in answer.stdout
+    last = answer.stderr.splitlines()[-1]
+    assert "there are no driver headers of the installed DPDK, see the message above" in last, answer.stderr
+
+
 @pytest.fixture
 def busybox_root(tmp_path: Path) -> Path:
     """A chroot as scripts/check-debian leaves it, but with busybox only."""
@@ -188,8 +235,11 @@ def test_a_chroot_ends_with_its_script(busybox_root: Path, number: signal.Signal
     (["scripts/test", "--dpdk", "nowhere"], "--dpdk: 'nowhere' is no folder"),
     (["scripts/test", "unit", "lint"], "unit or lint: one at a time, or all"),
     ([sys.executable, "tests/run.py", "dpdk:doc"], f"{ROOT}/doc is no DPDK source tree"),
+    (["tests/fuzz/run", "soon"], "'soon' is no number of seconds, such as 60"),
+    (["tests/fuzz/run", "0"], "'0' is no number of seconds, such as 60"),
+    (["tests/fuzz/run", "60", "cqes", "queues"], "there is no target queues: cqes frames texts control"),
 ], ids=["release", "somebody's folder", "option", "packages' release", "no driver headers", "no folder", "two suites",
-         "no DPDK"])
+         "no DPDK", "no seconds", "for ever", "target"])
 def test_scripts_refuse(command: list[str], says: str) -> None:
     answer = subprocess.run(command, cwd=ROOT, text=True, timeout=60, stdin=subprocess.DEVNULL,
                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
