@@ -76,7 +76,7 @@ TEST(Guide, HasTheItemsOfTheCode) {
 }
 
 TEST(Guide, FeaturesAreTheItemsOfTheCode) {
-    std::vector<std::string> items{"any", "void", "ipv6_frag_ext"};
+    std::vector<std::string> items{"any", "ipv6_frag_ext"};
     for (const ItemKind& kind : item_kinds())
         items.push_back(item_name(kind.type));
     std::ranges::sort(items);
@@ -87,7 +87,7 @@ TEST(Guide, FeaturesAreTheActionsOfTheCode) {
     std::vector<std::string> actions;
     std::istringstream names(action_names());
     for (std::string name; std::getline(names >> std::ws, name, ',');)
-        actions.push_back(name);
+        if (name != "indirect") actions.push_back(name); // DPDK's list has only what it refers to
     std::ranges::sort(actions);
     EXPECT_THAT(features_of("rte_flow actions"), testing::ElementsAreArray(actions));
 }
