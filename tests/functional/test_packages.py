@@ -84,6 +84,21 @@ def test_a_package_is_built_from_what_setup_installs() -> None:
     assert needed <= libraries <= needed | {"dpdk-dev", "dpkg-dev"}
 
 
+@pytest.mark.parametrize("program", ["ibv_devices", "ibv_devinfo"])
+def test_the_demo_installs_the_programs_of_the_readme(program: str) -> None:
+    group = re.search(r"^\[demo\](?s:.*?)^\[", (ROOT / "scripts/packages").read_text(), re.M)
+    assert group and program in (ROOT / "README.md").read_text()
+    assert owner_of(program) in group[0].split()
+
+
+def owner_of(program: str) -> str:
+    """The package of an installed program."""
+    file = shutil.which(program, path="/usr/bin:/usr/sbin")  # not a user's own
+    owner = subprocess.run(["dpkg", "--search", file or program], check=True, capture_output=True,
+                           text=True, timeout=60).stdout
+    return owner.split(":")[0]
+
+
 def image_packages() -> set[str]:
     """The image's packages from the archive."""
     words = " ".join(CONTAINERFILE.replace("\\\n", " ").split())
@@ -106,10 +121,7 @@ def test_the_archive_has_what_packages_and_image_name() -> None:
 @pytest.mark.parametrize("program", ["dpdk-testpmd", "ibv_devinfo", "python3", "raw_ethernet_bw",
                                      "tcpdump"])
 def test_the_image_has_the_programs_of_the_manual(program: str) -> None:
-    file = shutil.which(program, path="/usr/bin:/usr/sbin")  # not a user's own
-    owner = subprocess.run(["dpkg", "--search", file or program], check=True, capture_output=True,
-                           text=True, timeout=60).stdout
-    assert owner.split(":")[0] in image_packages() | {"python3-minimal"}
+    assert owner_of(program) in image_packages() | {"python3-minimal"}
 
 
 def test_what_the_image_copies_exists() -> None:
