@@ -10,8 +10,9 @@ namespace {
 constexpr size_t kMailboxBytes = 512;
 constexpr uint8_t kOwnedByDevice = 1;
 constexpr uint8_t kPciTransport = 7;
-/// The largest command of the PRM, with room to spare: anything longer is invalid.
-constexpr uint32_t kMaxLength = 2u << 20;
+/// The longest commands list the pages of a key or umem, 8 bytes for each: this is good for 32 GiB
+/// in pages of 4 KiB. The longest answers list pages that go back to the driver, or counters.
+constexpr uint32_t kMaxInput = 64u << 20, kMaxOutput = 2u << 20;
 
 /// mlx5_cmd_prot_block of the Linux driver.
 struct Mailbox {
@@ -87,17 +88,18 @@ CommandQueue::Delivery CommandQueue::execute(Slot& slot) {
     const uint32_t input_length = slot.input_length, output_length = slot.output_length;
     const uint8_t token = slot.token;
     if (slot.type != kPciTransport) return Delivery::descriptor;
-    if (input_length > kMaxLength) return Delivery::input_length;
-    if (output_length > kMaxLength) return Delivery::output_length;
+    if (input_length > kMaxInput) return Delivery::input_length;
+    if (output_length > kMaxOutput) return Delivery::output_length;
     prm::Command command;
-    command.in.resize(std::max<size_t>(input_length, Slot::kInline));
-    command.out.resize(std::max<size_t>(output_length, Slot::kInline));
-    std::memcpy(command.in.data(), slot.input, Slot::kInline);
+    command.in.assign(slot.input, slot.input + Slot::kInline);
+    // Grows with the mailboxes that there are: the length is only what the driver claims.
     const bool got = for_each_mailbox(memory_, slot.input_mailbox, input_length, token,
-                                      [&](const Mailbox& mailbox, size_t at, size_t bytes) {
-                                          std::memcpy(command.in.data() + at, mailbox.data, bytes);
+                                      [&](const Mailbox& mailbox, size_t, size_t bytes) {
+                                          command.in.insert(command.in.end(), mailbox.data,
+                                                            mailbox.data + bytes);
                                       });
     if (!got) return Delivery::input_pointer;
+    command.out.resize(std::max<size_t>(output_length, Slot::kInline));
     firmware_.execute(command);
     std::memcpy(slot.output, command.out.data(), Slot::kInline);
     const bool put = for_each_mailbox(memory_, slot.output_mailbox, output_length, token,

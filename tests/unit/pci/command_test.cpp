@@ -46,6 +46,37 @@ TEST_F(CommandTest, MailboxesOutsideMemoryAreADeliveryError) {
     EXPECT_EQ(run(0x20000, 0x80000, 0x5a), 0);
 }
 
+/// As mlx5_ib registers 1 GiB when it may not do so by UMR: the list alone is 2 MiB.
+TEST_F(CommandTest, AKeyListsThePagesOfMoreThanAGigabyte) {
+    constexpr uint64_t kPages = (1u << 18) + 2;
+    constexpr Field kContext = PRM(create_mkey_in, memory_key_mkey_entry);
+    const uint64_t memory = alloc(2 * kPage);
+    Request request = mkey_request(memory, 2 * kPage);
+    request.set(inside(kContext, PRM(mkc, len)), kPages * kPage);
+    request.set(PRM(create_mkey_in, translations_octword_actual_size), kPages / 2);
+    for (uint64_t page = 2; page < kPages; page++)
+        request.page(memory + page % 2 * kPage);
+    const uint32_t lkey = made(request) << 8;
+    const std::array<std::byte, 4> data{std::byte{1}, std::byte{2}, std::byte{3}, std::byte{4}};
+    EXPECT_TRUE(device->write_memory(lkey, memory + (kPages - 1) * kPage + 8, data));
+    EXPECT_EQ(std::memcmp(at(memory + kPage + 8), data.data(), data.size()), 0);
+}
+
+TEST_F(CommandTest, ALongCommandNeedsAllItsMailboxes) {
+    constexpr uint32_t kMost = 64u << 20;
+    execute(REQUEST(QUERY_ISSI, query_issi));
+    const auto run = [&](uint32_t length) {
+        constexpr uint64_t kSlot = 0x10000;
+        net::store_be(at(kSlot + 4), length);
+        *at(kSlot + 63) = std::byte{1};
+        write_register(0x18, 1);
+        return static_cast<int>(*at(kSlot + 63)) >> 1;
+    };
+    EXPECT_EQ(run(64), 0);
+    EXPECT_EQ(run(kMost), 5) << "the chain has one mailbox";
+    EXPECT_EQ(run(kMost + 1), 7);
+}
+
 TEST_F(CommandTest, WhatDoesNotExistIsABadResource) {
     for (const int opcode : {MLX5_CMD_OP_DESTROY_CQ,
                              MLX5_CMD_OP_QUERY_CQ,

@@ -69,16 +69,20 @@ uint8_t Guest::post(std::span<const uint8_t, kSlotBytes> slot) {
 
 Answer Guest::execute(const Request& request, size_t out_bytes) {
     std::byte* const slot = at(kQueue);
+    const size_t mailboxes = request.in.size() / kMailboxData + 1;
+    const uint64_t in_mailboxes = kInMailboxes + mailboxes * kMailbox <= kOutMailboxes
+                                      ? kInMailboxes
+                                      : alloc(mailboxes * kMailbox);
     std::memset(slot, 0, kSlotBytes);
     slot[0] = std::byte{7};
     net::store_be(slot + 4, static_cast<uint32_t>(request.in.size()));
-    net::store_be(slot + 8, kInMailboxes);
+    net::store_be(slot + 8, in_mailboxes);
     std::memcpy(slot + 16, request.in.data(), std::min(request.in.size(), kInline));
     net::store_be(slot + 48, kOutMailboxes);
     net::store_be(slot + 56, static_cast<uint32_t>(out_bytes));
     slot[60] = std::byte{kToken};
     slot[63] = std::byte{1};
-    along_mailboxes(memory_, kInMailboxes, request.in.size(),
+    along_mailboxes(memory_, in_mailboxes, request.in.size(),
                     [&](std::byte* mailbox, size_t done, size_t part) {
                         std::memcpy(mailbox, request.in.data() + done, part);
                     });
