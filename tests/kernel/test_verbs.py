@@ -30,6 +30,9 @@ LEFT_OUT = {
     # A kernel's netdev counts what the kernel sends and receives.
     "NetdevTest.SysfsCountsThePortsPackets",
     # A guest's port has steering memory only with the option steering_format.
+    "DevxTest.PatternsOfEditsNeedASteeringFormat",
+    "DevxTest.SteeringMemoryIsAligned",
+    "DevxTest.SteeringMemoryIsRoundedUp",
     "DevxTest.SteeringMemoryStaysWhileARegionIsInIt",
     # These are about threads and the control socket of softhca, which are not in a program here.
     "ProcessTest.AForkedChildMayHoldWhatTheControlSocketHasClosed",

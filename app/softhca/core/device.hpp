@@ -127,7 +127,8 @@ class Device {
 
     /// Device memory, for keys (MkeyAttr::memory) and for steering. Returns its device address. A
     /// key must be destroyed before its memory is freed.
-    [[nodiscard]] Outcome<uint64_t> alloc_icm(IcmKind kind, uint64_t bytes);
+    [[nodiscard]] Outcome<uint64_t> alloc_icm(IcmKind kind, uint64_t bytes,
+                                              uint32_t log_alignment = 0);
     [[nodiscard]] Outcome<void> take_icm(uint64_t address, uint64_t bytes);
     [[nodiscard]] Outcome<void> free_icm(uint64_t address);
     [[nodiscard]] Outcome<DmaArea> icm_area(uint64_t address, uint64_t bytes) const;

@@ -5,9 +5,9 @@
 
 namespace softhca::core {
 
-Outcome<uint64_t> Device::alloc_icm(IcmKind kind, uint64_t bytes) {
+Outcome<uint64_t> Device::alloc_icm(IcmKind kind, uint64_t bytes, uint32_t log_alignment) {
     const ControlLock lock(*state_);
-    return state_->icm.alloc(kind, bytes);
+    return state_->icm.alloc(kind, bytes, log_alignment);
 }
 
 Outcome<void> Device::take_icm(uint64_t address, uint64_t bytes) {

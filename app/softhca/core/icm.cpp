@@ -8,12 +8,13 @@
 namespace softhca::core {
 namespace {
 
-/// The first gap of this size, as an offset that is a multiple of the size.
-uint64_t find_gap(const std::map<uint64_t, uint64_t>& allocated, uint64_t bytes) {
+/// The first gap of this size, as an offset that is a multiple of the alignment.
+uint64_t find_gap(const std::map<uint64_t, uint64_t>& allocated, uint64_t bytes,
+                  uint64_t alignment) {
     uint64_t offset = 0;
     for (const auto& [used, used_bytes] : allocated) {
         if (offset + bytes <= used) break;
-        offset = (used + used_bytes + bytes - 1) & ~(bytes - 1);
+        offset = (used + used_bytes + alignment - 1) & ~(alignment - 1);
     }
     return offset;
 }
@@ -37,10 +38,12 @@ std::optional<Icm::Place> Icm::place_of(uint64_t address) {
     return {};
 }
 
-Outcome<uint64_t> Icm::alloc(IcmKind kind, uint64_t bytes) {
+Outcome<uint64_t> Icm::alloc(IcmKind kind, uint64_t bytes, uint32_t log_alignment) {
     const IcmRange range = kIcmRanges[static_cast<size_t>(kind)];
     if (!are_whole_blocks(bytes)) return refuse(Status::bad_parameter);
-    const uint64_t offset = find_gap(space(kind).allocated, bytes);
+    // The range begins at a multiple of its size; only its beginning is one of anything larger.
+    const uint64_t wanted = uint64_t{1} << std::min<uint32_t>(log_alignment, range.log_bytes);
+    const uint64_t offset = find_gap(space(kind).allocated, bytes, std::max(bytes, wanted));
     if (offset > range.bytes() || bytes > range.bytes() - offset) return refuse(Status::limit);
     if (const auto taken = take(range.first + offset, bytes); !taken) return refuse(taken.error());
     return range.first + offset;

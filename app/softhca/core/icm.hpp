@@ -35,8 +35,8 @@ class Icm {
     Icm& operator=(const Icm&) = delete;
 
     /// Allocates a power of two of bytes, in whole blocks, initially zero. Returns the address,
-    /// aligned to the size.
-    [[nodiscard]] Outcome<uint64_t> alloc(IcmKind kind, uint64_t bytes);
+    /// aligned to the size and to 2^`log_alignment`, counted from the start of the range.
+    [[nodiscard]] Outcome<uint64_t> alloc(IcmKind kind, uint64_t bytes, uint32_t log_alignment);
     /// Likewise, at the caller's address.
     [[nodiscard]] Outcome<void> take(uint64_t address, uint64_t bytes);
     [[nodiscard]] Outcome<void> free(uint64_t address);

@@ -4,6 +4,8 @@
 #include "app/softhca/core/icm.hpp"
 #include "app/softhca/uverbs/commands.hpp"
 
+#include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <rdma/ib_user_ioctl_cmds.h>
 #include <rdma/ib_user_ioctl_verbs.h>
@@ -22,16 +24,29 @@ std::optional<core::IcmKind> kind_of(uint64_t type) {
     }
 }
 
+/// What is allocated for a length, as mlx5_ib rounds it up: a power of two of bytes, in whole
+/// blocks.
+uint64_t rounded_up(uint64_t length) {
+    constexpr uint64_t kMost = uint64_t{1} << 63; // more than there is of any kind
+    return std::bit_ceil(std::clamp(length, uint64_t{1} << core::kLogIcmBlock, kMost));
+}
+
 } // namespace
 
 Errno alloc_dm(Context& context, const IoctlAttributes& attributes) {
     const auto length = attributes.number(UVERBS_ATTR_ALLOC_DM_LENGTH);
     const auto kind = kind_of(
         attributes.number(MLX5_IB_ATTR_ALLOC_DM_REQ_TYPE).value_or(MLX5_IB_UAPI_DM_TYPE_MEMIC));
-    if (!length) return EINVAL;
+    const auto log_alignment = attributes.number(UVERBS_ATTR_ALLOC_DM_ALIGNMENT);
+    if (!length || !log_alignment) return EINVAL;
     if (!kind || !context.devx) return EOPNOTSUPP;
     if (const Errno error = may_steer_by_icm()) return error;
-    const auto address = context.device->alloc_icm(*kind, *length);
+    // Entries of format 0 do not refer to patterns.
+    if (*kind == core::IcmKind::edit_patterns && context.device->config().steering_format == 0)
+        return EOPNOTSUPP;
+    if (*length == 0) return EINVAL;
+    const auto address = context.device->alloc_icm(*kind, rounded_up(*length),
+                                                   static_cast<uint32_t>(*log_alignment));
     if (!address) return errno_of(address);
     auto dm = std::make_unique<Dm>();
     dm->address = *address;
@@ -49,8 +64,7 @@ Errno free_dm(Context& context, const IoctlAttributes& attributes) {
 /// Addresses in a region start at its beginning.
 Errno reg_dm_mr(Context& context, const IoctlAttributes& attributes) {
     constexpr uint64_t kKnownAccess = IB_UVERBS_ACCESS_LOCAL_WRITE | IB_UVERBS_ACCESS_REMOTE_WRITE |
-                                      IB_UVERBS_ACCESS_REMOTE_READ |
-                                      IB_UVERBS_ACCESS_REMOTE_ATOMIC | IB_UVERBS_ACCESS_ZERO_BASED;
+                                      IB_UVERBS_ACCESS_REMOTE_READ | IB_UVERBS_ACCESS_ZERO_BASED;
     const Pd* pd =
         context.objects.find<Pd>(attributes.number(UVERBS_ATTR_REG_DM_MR_PD_HANDLE).value_or(0));
     Dm* const dm =

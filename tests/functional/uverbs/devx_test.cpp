@@ -218,6 +218,75 @@ TEST_F(DevxTest, SteeringMemoryStaysWhileARegionIsInIt) {
     EXPECT_EQ(ibv_free_dm(memory), 0);
 }
 
+/// Steering memory and its address in the device; null, with the reason in errno, if refused.
+class SteeringMemory {
+  public:
+    SteeringMemory(ibv_context* context, size_t length, uint32_t log_alignment = 0,
+                   mlx5_ib_uapi_dm_type type = MLX5_IB_UAPI_DM_TYPE_STEERING_SW_ICM) {
+        ibv_alloc_dm_attr wanted{};
+        wanted.length = length;
+        wanted.log_align_req = log_alignment;
+        mlx5dv_alloc_dm_attr kind{};
+        kind.type = static_cast<mlx5dv_alloc_dm_type>(type);
+        memory_.reset(mlx5dv_alloc_dm(context, &wanted, &kind));
+    }
+    [[nodiscard]] ibv_dm* get() const { return memory_.get(); }
+    [[nodiscard]] uint64_t address() const {
+        mlx5dv_dm dm{};
+        dm.comp_mask = MLX5DV_DM_MASK_REMOTE_VA;
+        mlx5dv_obj object{};
+        object.dm = {memory_.get(), &dm};
+        EXPECT_EQ(mlx5dv_init_obj(&object, MLX5DV_OBJ_DM), 0);
+        return dm.remote_va;
+    }
+
+  private:
+    struct Free {
+        void operator()(ibv_dm* memory) const { ibv_free_dm(memory); }
+    };
+    std::unique_ptr<ibv_dm, Free> memory_;
+};
+
+/// As mlx5_ib does; regions are of what was asked for.
+TEST_F(DevxTest, SteeringMemoryIsRoundedUp) {
+    for (const size_t length : {size_t{64}, size_t{3 * 4096}, size_t{5 * 4096 + 8}}) {
+        SCOPED_TRACE(length);
+        const SteeringMemory memory(context.get(), length);
+        ASSERT_TRUE(memory.get()) << std::strerror(errno);
+        const auto region = [&](size_t bytes, int access) {
+            return MrHandle(ibv_reg_dm_mr(pd.get(), memory.get(), 0, bytes,
+                                          IBV_ACCESS_ZERO_BASED | IBV_ACCESS_LOCAL_WRITE | access));
+        };
+        EXPECT_TRUE(region(length, IBV_ACCESS_REMOTE_WRITE)) << std::strerror(errno);
+        EXPECT_FALSE(region(length + 1, 0));
+        EXPECT_EQ(errno, EINVAL);
+        EXPECT_FALSE(region(length, IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC));
+        EXPECT_EQ(errno, EINVAL);
+    }
+    EXPECT_FALSE(SteeringMemory(context.get(), 0).get());
+    EXPECT_EQ(errno, EINVAL);
+    EXPECT_FALSE(SteeringMemory(context.get(), ~size_t{0}).get());
+    EXPECT_EQ(errno, ENOMEM);
+}
+
+TEST_F(DevxTest, SteeringMemoryIsAligned) {
+    const SteeringMemory first(context.get(), 4096), aligned(context.get(), 4096, 16),
+        small(context.get(), 4096, 1);
+    ASSERT_TRUE(first.get() && aligned.get() && small.get()) << std::strerror(errno);
+    EXPECT_EQ(aligned.address() % (1u << 16), 0u);
+    EXPECT_EQ(small.address(), first.address() + 4096);
+    EXPECT_FALSE(SteeringMemory(context.get(), 4096, 100).get());
+    EXPECT_EQ(errno, ENOMEM) << "only the first block is aligned so much";
+}
+
+/// Format 0, which this port has, knows no patterns of header edits.
+TEST_F(DevxTest, PatternsOfEditsNeedASteeringFormat) {
+    EXPECT_FALSE(
+        SteeringMemory(context.get(), 4096, 0, MLX5_IB_UAPI_DM_TYPE_HEADER_MODIFY_PATTERN_SW_ICM)
+            .get());
+    EXPECT_EQ(errno, EOPNOTSUPP);
+}
+
 TEST_F(DevxTest, AnswersToAsynchronousQueriesComeByAFile) {
     mlx5dv_devx_cmd_comp* const file = mlx5dv_devx_create_cmd_comp(context.get());
     ASSERT_TRUE(file) << std::strerror(errno);
