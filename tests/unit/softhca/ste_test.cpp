@@ -179,6 +179,30 @@ TEST_F(SteTest, SamplersOfTheOtherDirectionAreNotReached) {
     EXPECT_EQ(device->counters().drop_rule, 1u);
 }
 
+TEST_F(SteTest, TablesOfTheOtherDirectionAreNotReached) {
+    receives();
+    sends(1);
+    // Each with one rule, which counts.
+    const auto table_with = [&](bool of_sent, Number counter) {
+        const Number made = *device->create_flow_table({.log_size = 0, .sends = of_sent});
+        EXPECT_TRUE(device->set_flow_entry(
+            made, 0,
+            {.group = *device->create_flow_group(made, {}), .drop = true, .counters = {counter}}));
+        return made;
+    };
+    const Number for_sent = *device->create_flow_counters(),
+                 for_received = *device->create_flow_counters();
+    put_ste(0, ste(SteType::receive, address_of(Place::flow_table, table_with(true, for_sent))));
+    put_ste(1,
+            ste(SteType::transmit, address_of(Place::flow_table, table_with(false, for_received))));
+    receive(frames::build(Spec{}));
+    send(frames::build(Spec{}));
+    EXPECT_EQ(device->query_flow_counter(for_sent, false)->packets, 0u);
+    EXPECT_EQ(device->query_flow_counter(for_received, false)->packets, 0u);
+    EXPECT_EQ(device->counters().drop_rule, 1u);
+    EXPECT_EQ(device->counters().drop_tx_rule, 1u);
+}
+
 TEST_F(SteTest, EditsOfAListAreMadeAndSeenByLaterEntries) {
     receives();
     // Destination MAC in two parts, TTL minus 1, a gap, a register that the next entry requires.

@@ -145,7 +145,8 @@ void Walker::finish(uint64_t address, const Packet& packet, uint32_t tag, FlowPa
     const Destination to = destination_of(address);
     watch.arrived(to);
     if (to.place == Place::flow_table) {
-        if (const FlowTable* const table = world_.tables.find_table(to.number))
+        const FlowTable* const table = world_.tables.find_table(to.number);
+        if (table && table->sends == path.sending)
             return FlowTables::visit(*table, packet, tag, path, watch);
     } else if (to.place == Place::sampler) {
         Sampler* const sampler = world_.tables.find_sampler(to.number);
