@@ -186,8 +186,9 @@ void Firmware::reset() {
                 (void)device.destroy_rq(number);
                 break;
             case Kind::cq: (void)device.destroy_cq(number); break;
-            case Kind::mkey:
-                (void)device.destroy_mkey(objects.find(Kind::mkey, number)->detail);
+            case Kind::mkey: // a request may have changed its variant
+                if (const auto key = device.query_mkey(number))
+                    (void)device.destroy_mkey(key->lkey);
                 break;
             case Kind::sw_icm: (void)device.free_icm(icm_address(number)); break;
             case Kind::pd: (void)device.dealloc_pd(number); break;

@@ -219,6 +219,16 @@ TEST_F(UmrTest, NothingGoesThroughAFreeKey) {
     EXPECT_EQ(status_of(REQUEST(DESTROY_MKEY, destroy_mkey).number(lkey >> 8)), FwStatus::ok);
 }
 
+TEST_F(UmrTest, AResetDestroysKeysOfWhateverVariant) {
+    const uint32_t again = lkey | 0x77;
+    expect_change(UmrWqe(again, kVariant));
+    ASSERT_TRUE(can_be_written(again));
+    function->reset();
+    EXPECT_FALSE(device->query_mkey(lkey >> 8));
+    EXPECT_FALSE(can_be_written(again));
+    load_driver();
+}
+
 TEST_F(UmrTest, WhatIsNotThereIsAnError) {
     using core::SendFault;
     expect_error(UmrWqe(0x123400, kLw), SendFault::no_key);
