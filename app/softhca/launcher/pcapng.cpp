@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "app/softhca/launcher/pcapng.hpp"
 
+#include <limits>
 #include <type_traits>
 
 namespace softhca::launcher {
@@ -21,6 +22,22 @@ constexpr uint16_t kPacketFlags = 2, kPacketQueue = 6;
 constexpr uint16_t kStatisticsSeen = 4, kStatisticsDropped = 5;
 
 constexpr uint32_t kInbound = 1, kOutbound = 2; // of kPacketFlags
+
+/// The comment as its option has it: of 65535 bytes at most, cut between characters of UTF-8.
+std::string comment_of(std::string_view text) {
+    constexpr std::string_view kEllipsis = "…";
+    // Scapy up to 2.5 takes comments only that end like this.
+    constexpr std::string_view kEndOfLine = "\n";
+    constexpr size_t kMost = std::numeric_limits<uint16_t>::max() - kEndOfLine.size();
+    if (text.size() <= kMost) return std::string(text).append(kEndOfLine);
+    const auto continues = [&](size_t at) {
+        return (static_cast<uint8_t>(text[at]) & 0xc0) == 0x80;
+    };
+    size_t end = kMost - kEllipsis.size();
+    while (end != 0 && continues(end))
+        end--;
+    return std::string(text.substr(0, end)).append(kEllipsis).append(kEndOfLine);
+}
 
 /// One block under construction, in this machine's byte order, which the section header indicates.
 class Block {
@@ -95,8 +112,7 @@ void PcapngWriter::write(const CapturedPacket& packet) {
     block.add_bytes({reinterpret_cast<const char*>(packet.frame.data()), bytes});
     block.option(kPacketFlags, packet.sent ? kOutbound : kInbound);
     if (packet.queue) block.option(kPacketQueue, packet.queue);
-    // Scapy up to 2.5 takes comments only that end like this.
-    block.option(kComment, std::string(packet.comment) + "\n");
+    block.option(kComment, comment_of(packet.comment));
     block.write_to(out_);
 }
 

@@ -35,6 +35,35 @@ template <class T> T at(const std::string& block, size_t offset) {
     return value;
 }
 
+/// The comment of a file's only packet, which has no bytes.
+std::string comment_as_written(std::string_view comment) {
+    std::ostringstream out;
+    CapturedPacket packet;
+    packet.comment = comment;
+    PcapngWriter(out, "mlx5_0", "softhca").write(packet);
+    const auto blocks = blocks_of(out.str());
+    constexpr size_t kOption = 36; // after the flags
+    if (blocks.size() != 3) return "not three blocks";
+    EXPECT_EQ(at<uint16_t>(blocks[2], kOption), 1) << "a comment";
+    const auto length = at<uint16_t>(blocks[2], kOption + 2);
+    const size_t padded = (length + size_t{3}) / 4 * 4;
+    EXPECT_EQ(blocks[2].size(), kOption + 4 + padded + 8) << "the end of options, the length";
+    return blocks[2].substr(kOption + 4, length);
+}
+
+TEST(Pcapng, LongCommentsAreCutBetweenCharacters) {
+    constexpr size_t kMost = 65534; // besides the line's end
+    const std::string fits(kMost, 'a'), longer(kMost + 1, 'a');
+    EXPECT_EQ(comment_as_written(fits), fits + "\n");
+    EXPECT_EQ(comment_as_written(longer), std::string(kMost - 3, 'a') + "…\n");
+    std::string arrows = "a"; // three bytes each
+    while (arrows.size() < 3 * kMost)
+        arrows += "→";
+    const std::string cut = comment_as_written(arrows);
+    EXPECT_EQ(cut, arrows.substr(0, 1 + (kMost - 4) / 3 * 3) + "…\n");
+    EXPECT_LE(cut.size(), kMost + 1);
+}
+
 TEST(Pcapng, BlocksOfAFile) {
     std::ostringstream out;
     PcapngWriter writer(out, "mlx5_0", "softhca");
