@@ -57,6 +57,7 @@ struct Limits {
     static constexpr uint8_t kMaxFlowTableLevels = 128; ///< Linux 6.12 needs more than 64
     static constexpr uint8_t kLogMaxFlowTableSize = 20;
     static constexpr uint32_t kMaxFlowTables = 1u << 16;
+    static constexpr uint32_t kMaxFlowEntries = 1u << 21; ///< of all flow tables together
     static constexpr uint32_t kMaxFlowCounters = 1u << 16;
     static constexpr uint32_t kMaxFlowTag = 0xffffff;
     static constexpr Number kMaxQCounters = 255; ///< their numbers have eight bits, and 0 is none

@@ -25,6 +25,8 @@ bool leads_on(const FlowTable& from, const FlowTable& to, bool any_level = false
 
 } // namespace
 
+FlowTables::FlowTables() : FlowTables(Limits::kMaxFlowEntries) {}
+
 FlowTable* FlowTables::find_table(Number number) const {
     const auto found = tables_.find(number);
     return found == tables_.end() ? nullptr : found->second.get();
@@ -139,6 +141,7 @@ Outcome<void> FlowTables::set_entry(Number number, uint32_t index, const FlowEnt
     FlowGroup* const group = table ? group_of(*table, index) : nullptr;
     if (!group || group->number != attr.group) return refuse(Status::bad_resource);
     if (table->sends ? !tirs.empty() : attr.send) return refuse(Status::bad_parameter);
+    if (entries_ >= max_entries_ && !group->entries.contains(index)) return refuse(Status::limit);
     auto entry = std::make_unique<FlowEntry>();
     entry->index = index;
     entry->value = KeyMask(group->mask).apply(attr.value);
@@ -168,6 +171,7 @@ Outcome<void> FlowTables::set_entry(Number number, uint32_t index, const FlowEnt
     entry->hold();
     release(*group, index);
     FlowEntry& added = *(group->entries[index] = std::move(entry));
+    entries_++;
     Rule* const equal = group->rules.find(added.value);
     if (!equal) {
         group->rules.insert(added.value).entry = &added;
@@ -190,6 +194,7 @@ void FlowTables::release(FlowGroup& group, uint32_t index) {
     if (found == group.entries.end()) return;
     const std::unique_ptr<FlowEntry> entry = std::move(found->second);
     group.entries.erase(found);
+    entries_--;
     entry->release();
     Rule& rule = *group.rules.find(entry->value);
     if (rule.entry != entry.get()) {

@@ -58,6 +58,9 @@ struct FlowTable {
 /// with the device locked.
 class FlowTables {
   public:
+    FlowTables(); ///< with room for as many entries as Limits say
+    /// There may be no more than `max_entries` in all tables together.
+    explicit FlowTables(size_t max_entries) : max_entries_(max_entries) {}
     /// The walker executes entries in ICM.
     void set_walker(ste::Walker& walker) { walker_ = &walker; }
     [[nodiscard]] Outcome<Number> create_table(const FlowTableAttr& attr);
@@ -137,6 +140,8 @@ class FlowTables {
     void release(FlowGroup& group, uint32_t index);
 
     ste::Walker* walker_ = nullptr;
+    const size_t max_entries_;
+    size_t entries_ = 0; ///< in groups, of all tables
     Numbered<FlowTable> tables_;
     ObjectRanges<FlowCounter> counters_;
     Numbered<HeaderEdits> edits_;

@@ -40,6 +40,27 @@ class FlowTablesTest : public Testbed {
     Number first_tir = 0, second_tir = 0, root = 0;
 };
 
+/// Tables of the largest size would have room for thousands of millions.
+TEST(FlowEntries, AreLimitedInAllTablesTogether) {
+    FlowTables tables(3);
+    const std::array<Number, 2> made{tables.create_table({.log_size = 2}).value(),
+                                     tables.create_table({.log_size = 2}).value()};
+    const std::array<Number, 2> groups{tables.create_group(made[0], {.last = 3}).value(),
+                                       tables.create_group(made[1], {.last = 3}).value()};
+    const auto set = [&](size_t which, uint32_t index) {
+        return tables.set_entry(made[which], index, {.group = groups[which], .drop = true}, {}, {});
+    };
+    EXPECT_TRUE(set(0, 0));
+    EXPECT_TRUE(set(0, 1));
+    EXPECT_TRUE(set(1, 0));
+    EXPECT_EQ(refusal(set(0, 2)), Status::limit);
+    EXPECT_EQ(refusal(set(1, 1)), Status::limit);
+    EXPECT_TRUE(set(0, 1)) << "replaces one";
+    EXPECT_TRUE(tables.erase_entry(made[0], 0));
+    EXPECT_TRUE(set(1, 1));
+    EXPECT_EQ(refusal(set(1, 2)), Status::limit);
+}
+
 TEST_F(FlowTablesTest, TheGroupWithTheLowestIndicesWins) {
     const Number all = group(root, 8, 1, {});
     const Number udp = group(root, 0, 4, protocol(kEveryBit)); // created later, with lower indices
