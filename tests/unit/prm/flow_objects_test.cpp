@@ -234,19 +234,51 @@ class CountersInMemoryTest : public UsersTest {
     uint64_t packets(Number counter) {
         return transport->device().query_flow_counter(counter, false)->packets;
     }
+    Number counter_of(uint16_t uid) {
+        return run(by(uid, REQUEST(ALLOC_FLOW_COUNTER, alloc_flow_counter)))
+            .get(PRM(alloc_flow_counter_out, flow_counter_id));
+    }
+    /// Each of them counts three packets.
+    void count(const std::vector<Number>& counters) {
+        core::FlowAttr drops;
+        drops.drop = true;
+        drops.counters = counters;
+        ASSERT_TRUE(transport->device().create_flow(drops));
+        transport->wire().incoming.insert(transport->wire().incoming.end(), 3, frames::build({}));
+        while (transport->device().poll() != 0) {
+        }
+        for (const Number counter : counters)
+            ASSERT_EQ(packets(counter), 3u);
+    }
 };
 
+TEST_P(CountersInMemoryTest, ARunShowsAndClearsNoneOfAnotherUser) {
+    const Number first = counter_of(mine), foreign = counter_of(other), last = counter_of(mine);
+    ASSERT_EQ(foreign, first + 1);
+    ASSERT_EQ(last, first + 2);
+    count({first, foreign, last});
+    const Answer answer = run(by(mine, REQUEST(QUERY_FLOW_COUNTER, query_flow_counter)
+                                           .set(PRM(query_flow_counter_in, flow_counter_id), first)
+                                           .set(PRM(query_flow_counter_in, clear), 1)
+                                           .set({0xc2, 30}, 3)));
+    ASSERT_EQ(answer.status(), FwStatus::ok);
+    constexpr size_t kFirst = PRM_BYTES(query_flow_counter_out), kEach = PRM_BYTES(traffic_counter);
+    const auto shown = [&](size_t index) {
+        return std::vector(answer.out.begin() + static_cast<ptrdiff_t>(kFirst + index * kEach),
+                           answer.out.begin() +
+                               static_cast<ptrdiff_t>(kFirst + (index + 1) * kEach));
+    };
+    EXPECT_EQ(net::load_be<uint64_t>(shown(0).data()), 3u);
+    EXPECT_EQ(shown(1), std::vector<uint8_t>(kEach)) << "neither packets nor bytes";
+    EXPECT_EQ(net::load_be<uint64_t>(shown(2).data()), 3u);
+    EXPECT_EQ(packets(first), 0u);
+    EXPECT_EQ(packets(foreign), 3u);
+    EXPECT_EQ(packets(last), 0u);
+}
+
 TEST_P(CountersInMemoryTest, WhatCannotBeWrittenIsNotCleared) {
-    const Number counter = run(by(mine, REQUEST(ALLOC_FLOW_COUNTER, alloc_flow_counter)))
-                               .get(PRM(alloc_flow_counter_out, flow_counter_id));
-    core::FlowAttr drops;
-    drops.drop = true;
-    drops.counters = {counter};
-    ASSERT_TRUE(transport->device().create_flow(drops));
-    transport->wire().incoming.insert(transport->wire().incoming.end(), 3, frames::build({}));
-    while (transport->device().poll() != 0) {
-    }
-    ASSERT_EQ(packets(counter), 3u);
+    const Number counter = counter_of(mine);
+    count({counter});
     const Number index = made(by(mine, mkey_request(MLX5_MKC_ACCESS_MODE_MTT)));
     EXPECT_EQ(move_count(counter, 0xabcde00, kAddress), FwStatus::bad_resource);
     EXPECT_EQ(move_count(counter, index << 8 | 0x55, kAddress), FwStatus::bad_resource)
