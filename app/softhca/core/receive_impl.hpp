@@ -284,6 +284,7 @@ template <Rings R, class W> bool Receiver<R, W>::goes_on_holding(Rq& rq, uint64_
         return !rq.gave_up;
     }
     if (held_ns <= delay_drop_.timeout_ns) return true;
+    rq.held_since = 0; // the next packet has all of the time again
     if (delay_drop_.rearm_ns == 0) delay_drop_.timeout_ns = 0;
     delay_drop_.off_until = port_.now() + delay_drop_.rearm_ns;
     port_.tell_listeners(AsyncEvent::delay_drop_timeout);

@@ -572,6 +572,19 @@ TEST_F(DelayDrop, TimeoutIsToldAndEndsIt) {
     EXPECT_EQ(wire->incoming.size(), 1u);
 }
 
+TEST_F(DelayDrop, TheNextPacketHasAllOfTheTime) {
+    using Clock = std::chrono::steady_clock;
+    constexpr auto kTimeout = std::chrono::milliseconds(2);
+    for (uint64_t wanted = 1; wanted <= 3; wanted++) {
+        device->set_delay_drop(std::chrono::nanoseconds(kTimeout).count());
+        const auto start = Clock::now();
+        arrive();
+        while (drops() < wanted)
+            run();
+        EXPECT_GE(Clock::now() - start, kTimeout) << wanted;
+    }
+}
+
 TEST_F(DelayDrop, RearmsByItselfWhenToldSo) {
     device->set_delay_drop(kShortNs, kLongNs);
     arrive();
