@@ -238,4 +238,10 @@ int create_control_thread(rte_thread_t& thread, const char* name, void* arg) noe
 #endif
 }
 
+/// Quotas that rte_flow_configure is to make in advance; DPDK has them from 23.03 on.
+template <class PortAttributes> uint32_t quotas(const PortAttributes& port) {
+    if constexpr (requires { port.nb_quotas; }) return port.nb_quotas;
+    return 0;
+}
+
 } // namespace rawqp::compat

@@ -44,6 +44,40 @@ TEST_F(PortTest, IsClosedWhileItsApplicationIsTold) {
     EXPECT_TRUE(handler.answered);
 }
 
+/// EAL cannot unregister the handler of an interrupt while it runs: the application is told
+/// elsewhere.
+TEST_F(PortTest, IsClosedOrResetByWhoeverIsTold) {
+    struct Handler {
+        bool resets;
+        std::atomic<bool> done = false;
+        int status = 0;
+    };
+    for (const bool resets : {true, false}) {
+        Handler handler{.resets = resets};
+        bring_up();
+        const auto act = [](uint16_t port, rte_eth_event_type, void* opaque, void*) {
+            auto& of = *static_cast<Handler*>(opaque);
+            of.status = rte_eth_dev_stop(port);
+            if (of.status == 0)
+                of.status = of.resets ? rte_eth_dev_reset(port) : rte_eth_dev_close(port);
+            of.done = true;
+            return 0;
+        };
+        const EventHandler on_removal(RTE_ETH_EVENT_INTR_RMV, act, &handler);
+        ibv_async_event fatal{};
+        fatal.event_type = IBV_EVENT_DEVICE_FATAL;
+        rdma.raise(fatal);
+        wait_for(handler.done);
+        EXPECT_EQ(handler.status, 0);
+        if (resets) {
+            EXPECT_EQ(configure(1, 1), 0);
+            EXPECT_EQ(rte_eth_dev_start(id()), 0);
+            close();
+        }
+        dev = nullptr;
+    }
+}
+
 /// ethdev lets any thread create flow rules, which share hash QPs with the port's own rules.
 TEST_F(PortTest, FlowRulesComeAndGoBesideThePortsOwn) {
     bring_up();

@@ -95,6 +95,7 @@ TEST_F(AgeTest, TheApplicationIsToldOfNoMoreUntilItAsks) {
     EXPECT_FALSE(look(seconds(6)));
     EXPECT_THAT(aged(), ElementsAre(&contexts_[0], &contexts_[1]));
     void* one = nullptr;
+    EXPECT_EQ(table.aged(nullptr, 1, &error), -EINVAL) << "no room for it";
     EXPECT_EQ(table.aged(&one, 1, &error), 1);
     EXPECT_EQ(one, &contexts_[0]);
 }

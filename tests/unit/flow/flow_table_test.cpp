@@ -523,5 +523,20 @@ TEST_F(FlowTableTest, CountersOutliveStopAndReset) {
     EXPECT_THAT(error.message, HasSubstr("no count action"));
 }
 
+/// In whatever order an application sets up its stopped port.
+TEST_F(FlowTableTest, RulesMayPrecedeTheirQueues) {
+    for (const uint16_t there : {0, 1, 2}) { // queues 2 and 3 are set up later
+        device.set_up_rx_queues(there);
+        rte_flow* const rule = create(udp_to(7, 3));
+        ASSERT_NE(rule, nullptr) << error.message;
+        EXPECT_FALSE(table.start()) << "now it is too late";
+        device.set_up_rx_queues(4);
+        start();
+        EXPECT_THAT(device.flows, testing::SizeIs(1));
+        table.stop();
+        ASSERT_EQ(table.destroy(rule, &error), 0);
+    }
+}
+
 } // namespace
 } // namespace rawqp::test

@@ -142,9 +142,14 @@ TEST_F(TemplateTest, QueuesAreAsManyAndAsLongAsIsTold) {
     rte_flow_port_info limits;
     rte_flow_queue_info longest;
     ASSERT_EQ(FlowTable::info(&limits, &longest), 0);
+    EXPECT_GE(limits.max_nb_counters, 100'000u);
+    EXPECT_GE(limits.max_nb_aging_objects, 100'000u);
+    EXPECT_EQ(limits.max_nb_meters, 0u);
     rte_flow_queue_attr queue{1};
     std::vector<const rte_flow_queue_attr*> sizes(limits.max_nb_queues, &queue);
     EXPECT_EQ(table.configure({}, sizes, &error), 0) << error.message;
+    EXPECT_EQ(table.push(limits.max_nb_queues - 1, &error), 0);
+    EXPECT_EQ(table.push(limits.max_nb_queues, &error), -EINVAL);
     sizes.push_back(&queue);
     EXPECT_EQ(table.configure({}, sizes, &error), -EINVAL);
     sizes.resize(1);
@@ -196,6 +201,24 @@ TEST_F(TemplateTest, StopAndStartKeepTheRules) {
     EXPECT_THAT(device.flows, IsEmpty());
     start();
     EXPECT_EQ(device.flows[0]->qp->queues, std::vector<uint16_t>{3});
+}
+
+/// Operations are refused at once, and not by the next start.
+TEST_F(TemplateTest, ATableMayNameAQueueThatIsGone) {
+    configure(8);
+    auto* const of =
+        table_of(pattern_of(flow(0, 0)), actions_of(Rule().queue(3), Rule().queue(3)), 2);
+    ASSERT_NE(of, nullptr) << error.message;
+    start();
+    table.stop();
+    device.rx_queues.configured = 2;
+    EXPECT_EQ(enqueue(of, flow(1, 1)), nullptr);
+    EXPECT_EQ(rte_errno, EINVAL);
+    EXPECT_THAT(error.message, HasSubstr("Rx queue 3, and the port has 2"));
+    device.rx_queues.configured = 4;
+    EXPECT_NE(enqueue(of, flow(1, 1)), nullptr) << error.message;
+    start();
+    EXPECT_THAT(device.flows, SizeIs(1));
 }
 
 /// With verbs, which reads no counters of a stopped port: known counts are not the next rule's.
@@ -429,8 +452,14 @@ TEST_F(TemplateTest, Refusals) {
     rte_flow_port_attr port{};
     port.nb_counters = 1; // created with tables
     EXPECT_EQ(table.configure(port, {}, &error), 0);
-    port.nb_meters = 1;
-    EXPECT_EQ(table.configure(port, {}, &error), -ENOTSUP);
+    for (const auto member : {&rte_flow_port_attr::nb_meters, &rte_flow_port_attr::nb_conn_tracks,
+                              &rte_flow_port_attr::flags}) {
+        rte_flow_port_attr wanted{};
+        wanted.*member = 1;
+        EXPECT_EQ(table.configure(wanted, {}, &error), -ENOTSUP);
+    }
+    for (const uint32_t unknown : {0u, 7u})
+        EXPECT_EQ(table.push(unknown, &error), -EINVAL) << "there are no flow queues";
 }
 
 } // namespace

@@ -129,7 +129,11 @@ template <class Ops> constexpr void fill_async_ops(Ops& ops) {
         const std::lock_guard lock(port.control);
         return port.flows->async_destroy(queue, flow, user_data, error);
     };
-    ops.push = [](rte_eth_dev*, uint32_t, rte_flow_error*) noexcept { return 0; };
+    ops.push = [](rte_eth_dev* dev, uint32_t queue, rte_flow_error* error) noexcept {
+        Port& port = Port::of(dev);
+        const std::lock_guard lock(port.control);
+        return port.flows->push(queue, error);
+    };
     ops.pull = [](rte_eth_dev* dev, uint32_t queue, rte_flow_op_result* results, uint16_t count,
                   rte_flow_error* error) noexcept {
         Port& port = Port::of(dev);

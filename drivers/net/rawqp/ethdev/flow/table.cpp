@@ -136,8 +136,31 @@ Result<void> FlowTable::Impl::merge(const RulePlace& from, const RulePlace& to) 
 }
 
 /// Asks the device, where possible, whether it takes every part of the rule.
+/// Whether Rx queues that the rule names are not set up yet.
+bool FlowTable::Impl::is_early(const rte_flow& rule) const {
+    const auto lacks_queue = [&](const RulePart& part) {
+        return part.target && std::ranges::any_of(part.target->destination.queues, [&](auto queue) {
+                   return queue < queues.count() && queues.wq(queue) == nullptr;
+               });
+    };
+    return (!rule.egress && !steering.levels()) || std::ranges::any_of(rule.parts(), lacks_queue);
+}
+
+FlowResult<void> FlowTable::Impl::check_targets(const rte_flow& rule) const {
+    for (const RulePart& part : rule.parts()) {
+        if (!part.target) continue;
+        for (const uint16_t queue : part.target->destination.queues)
+            if (queue >= queues.count())
+                return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ACTION, nullptr,
+                              "the template names Rx queue {}, and the port has {} by now: make "
+                              "the templates and the table anew",
+                              queue, queues.count());
+    }
+    return {};
+}
+
 FlowResult<void> FlowTable::Impl::validate(rte_flow& rule) {
-    if (!running && !rule.egress && !steering.levels()) return {}; // no Rx queue yet
+    if (!running && is_early(rule)) return {}; // start() will look again
     for (const RulePart& part : rule.parts()) {
         // The highest level will do where the level is not known yet.
         const uint16_t level = rule.has_levels() ? uint16_t{0} : level_of(rule, part);
@@ -218,8 +241,13 @@ bool FlowTable::has_ages() const { return !impl_->ages.empty(); }
 
 void FlowTable::on_ages(std::function<void()> call) { impl_->on_ages = std::move(call); }
 
-int FlowTable::aged(void** contexts, uint32_t count, rte_flow_error*) {
-    return static_cast<int>(impl_->ages.aged({contexts, contexts != nullptr ? count : 0}));
+int FlowTable::aged(void** contexts, uint32_t count, rte_flow_error* error) {
+    if (contexts == nullptr && count != 0)
+        return report({EINVAL, RTE_FLOW_ERROR_TYPE_UNSPECIFIED, nullptr,
+                       "no room is given for the contexts of aged rules: ask for 0 to learn how "
+                       "many there are"},
+                      error);
+    return static_cast<int>(impl_->ages.aged({contexts, count}));
 }
 
 int FlowTable::destroy(rte_flow* flow, rte_flow_error* error) {

@@ -90,6 +90,7 @@ class FlowTable {
                            const rte_flow_action* actions, uint8_t action, void* user_data,
                            rte_flow_error* error);
     int async_destroy(uint32_t queue, rte_flow* flow, void* user_data, rte_flow_error* error);
+    int push(uint32_t queue, rte_flow_error* error) const;
     int pull(uint32_t queue, std::span<rte_flow_op_result> results, rte_flow_error* error);
     /// Runs any operation that returns 0, through a queue.
     template <class Operation>

@@ -233,11 +233,13 @@ int FlowTable::info(rte_flow_port_info* port, rte_flow_queue_info* queue) {
 int FlowTable::configure(const rte_flow_port_attr& port,
                          std::span<const rte_flow_queue_attr*> sizes, rte_flow_error* error) {
     constexpr auto kWhere = RTE_FLOW_ERROR_TYPE_UNSPECIFIED;
-    if (port.nb_meters != 0 || port.nb_conn_tracks != 0 || port.flags != 0)
-        return report({ENOTSUP, kWhere, &port,
-                       "no meters and connections are made in advance: ask for none; indirect "
-                       "actions can be made at any time, counters come with tables"},
-                      error);
+    if (port.nb_meters != 0 || port.nb_conn_tracks != 0 || compat::quotas(port) != 0 ||
+        port.flags != 0)
+        return report(
+            {ENOTSUP, kWhere, &port,
+             "no meters, connections and quotas are made in advance: ask for none; indirect "
+             "actions can be made at any time, counters come with tables"},
+            error);
     std::vector<FlowQueue> made;
     for (const rte_flow_queue_attr* const size : sizes) {
         if (size->size == 0 || size->size > kMostOperations || sizes.size() > kMostQueues)
@@ -296,6 +298,10 @@ int FlowTable::check_queue(uint32_t queue, rte_flow_error* error) const {
 }
 
 void FlowTable::done(uint32_t queue, void* user_data) { impl_->operations[queue].done(user_data); }
+
+int FlowTable::push(uint32_t queue, rte_flow_error* error) const {
+    return queue < impl_->operations.size() ? 0 : report(impl_->check_room(queue).error(), error);
+}
 
 int FlowTable::pull(uint32_t queue, std::span<rte_flow_op_result> results, rte_flow_error* error) {
     if (queue >= impl_->operations.size()) return report(impl_->check_room(queue).error(), error);

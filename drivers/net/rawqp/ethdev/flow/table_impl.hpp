@@ -81,7 +81,10 @@ struct FlowTable::Impl {
     /// `replaces`: it takes over from another rule.
     Result<void> place(rte_flow& rule, bool replaces = false);
     Result<void> place_again();
+    [[nodiscard]] bool is_early(const rte_flow& rule) const;
     FlowResult<void> validate(rte_flow& rule);
+    /// Of a rule that a table made by what it has kept: the port may have fewer Rx queues since.
+    [[nodiscard]] FlowResult<void> check_targets(const rte_flow& rule) const;
     Result<void> install(rte_flow& rule);
 
     // table_groups.cpp
@@ -245,8 +248,11 @@ inline void take_out(rte_flow& rule) {
 /// Enters a rule that has its place.
 [[gnu::always_inline]] inline FlowResult<rte_flow*> FlowTable::Impl::enter(OwnedRule rule) {
     prepare_reports(*rule);
-    if (running)
-        if (auto installed = install(*rule); !installed) return from_device(installed.error());
+    if (!running) {
+        if (auto there = check_targets(*rule); !there) return tl::unexpected(there.error());
+    } else if (auto installed = install(*rule); !installed) {
+        return from_device(installed.error());
+    }
     rte_flow* const created = rule.get();
     rules.add(std::move(rule));
     watch_age(*created);

@@ -238,6 +238,7 @@ MeterResult<uint64_t> Meters::read(uint32_t id, rte_mtr_stats& stats, bool clear
     const auto kept = at(id);
     if (!kept) return tl::unexpected(kept.error());
     stats = {};
+    std::array<FlowCounts, RTE_COLORS> all;
     for (size_t color = 0; color < RTE_COLORS; ++color) {
         const ColorAction& of = (*kept)->meter->colors[color];
         const auto counts = of.counter->read();
@@ -246,8 +247,11 @@ MeterResult<uint64_t> Meters::read(uint32_t id, rte_mtr_stats& stats, bool clear
         // Those of a color are the ones that passed.
         (of.drop ? stats.n_pkts_dropped : stats.n_pkts[color]) += counts->packets;
         (of.drop ? stats.n_bytes_dropped : stats.n_bytes[color]) += counts->bytes;
-        if (clear) of.counter->reset(*counts);
+        all[color] = *counts;
     }
+    // Only now: what is cleared was told.
+    for (size_t color = 0; clear && color < RTE_COLORS; ++color)
+        (*kept)->meter->colors[color].counter->reset(all[color]);
     return (*kept)->stats_mask;
 }
 

@@ -9,14 +9,16 @@
 namespace rawqp {
 namespace {
 
-constexpr uint64_t kRecheckMicroseconds = 100'000;
+constexpr uint64_t kRecheckMicroseconds = 100'000, kSoonMicroseconds = 1;
 
 } // namespace
 
 AsyncEvents::~AsyncEvents() {
     if (registered_) {
         rte_intr_callback_unregister_sync(handle_, on_readable, this);
-        rte_eal_alarm_cancel(on_recheck, this);
+        // Each waits for one that is running, unless this is called by it.
+        for (const auto alarm : {on_recheck, tell_of_link, tell_of_removal})
+            rte_eal_alarm_cancel(alarm, this);
     }
     rte_intr_instance_free(handle_);
 }
@@ -51,6 +53,21 @@ void AsyncEvents::on_readable(void* self) {
 
 void AsyncEvents::on_recheck(void* self) { (void)static_cast<AsyncEvents*>(self)->report_link(); }
 
+void AsyncEvents::tell_soon(rte_eal_alarm_callback tell) {
+    if (rte_eal_alarm_set(kSoonMicroseconds, tell, this) != 0)
+        tell(this); // which may not close the port then
+}
+
+// Afterwards the port may be gone.
+void AsyncEvents::tell_of_link(void* self) {
+    rte_eth_dev_callback_process(static_cast<AsyncEvents*>(self)->port_.dev, RTE_ETH_EVENT_INTR_LSC,
+                                 nullptr);
+}
+void AsyncEvents::tell_of_removal(void* self) {
+    rte_eth_dev_callback_process(static_cast<AsyncEvents*>(self)->port_.dev, RTE_ETH_EVENT_INTR_RMV,
+                                 nullptr);
+}
+
 void AsyncEvents::read_one_event(bool& more) {
     ibv_async_event event{};
     more = port_.api->get_async_event(port_.context.get(), &event) == 0;
@@ -73,8 +90,7 @@ void AsyncEvents::read_one_event(bool& more) {
         port_.shared.set_lost();
         RAWQP_LOG(ERR, "%s: RDMA device %s failed or was removed: close the port",
                   port_.name.c_str(), port_.device.c_str());
-        if (port_.dev->data->dev_conf.intr_conf.rmv != 0)
-            rte_eth_dev_callback_process(port_.dev, RTE_ETH_EVENT_INTR_RMV, nullptr);
+        if (port_.dev->data->dev_conf.intr_conf.rmv != 0) tell_soon(tell_of_removal);
         break;
     case IBV_EVENT_CQ_ERR:
         ++counts_.cq_errors;
@@ -122,7 +138,7 @@ bool AsyncEvents::report_link() {
     const bool changed = rte_eth_linkstatus_set(port_.dev, &link) == 0;
     // Not dev_started: ethdev's bits are for control calls, and this is not their thread.
     if (changed && port_.shared.is_running() && port_.dev->data->dev_conf.intr_conf.lsc != 0)
-        rte_eth_dev_callback_process(port_.dev, RTE_ETH_EVENT_INTR_LSC, nullptr);
+        tell_soon(tell_of_link);
     return link.link_status == RTE_ETH_LINK_UP;
 }
 

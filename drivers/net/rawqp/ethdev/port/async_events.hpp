@@ -15,7 +15,9 @@ struct CqOwner;
 struct Port;
 
 /// Registered with EAL from construction by start() to destruction. The handler runs on the
-/// interrupt thread, concurrently with control calls.
+/// interrupt thread, concurrently with control calls. The application is told by alarms, on the
+/// same thread, so that it may close the port or reset it from there: EAL does not let a handler
+/// unregister itself.
 class AsyncEvents {
   public:
     explicit AsyncEvents(Port& port) : port_(port) {}
@@ -30,6 +32,9 @@ class AsyncEvents {
   private:
     static void on_readable(void* self);
     static void on_recheck(void* self);
+    static void tell_of_link(void* self);
+    static void tell_of_removal(void* self);
+    void tell_soon(rte_eal_alarm_callback tell);
     void read_one_event(bool& more);
     void on_cq_error(const CqOwner& owner);
     void on_link_change(bool expected_up);

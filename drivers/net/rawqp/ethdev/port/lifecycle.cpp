@@ -160,11 +160,12 @@ void Port::read_missed() {
 int dev_configure(rte_eth_dev* dev) noexcept {
     Port& port = Port::of(dev);
     Result<void> done = check_lro(dev->data->dev_conf.rxmode.offloads);
-    if (done) done = configure_rss(port);
     if (!done) return report(port.name, done.error());
     if ((dev->data->dev_conf.txmode.offloads & RTE_ETH_TX_OFFLOAD_SEND_ON_TIMESTAMP) != 0 &&
         rte_mbuf_dyn_tx_timestamp_register(nullptr, nullptr) != 0)
         return report(port.name, {rte_errno, "mbufs have no room for a time to be sent at"});
+    // Last: a call that fails changes nothing.
+    if (done = configure_rss(port); !done) return report(port.name, done.error());
     // ethdev has released the queues beyond the new counts, except those that already were.
     for (size_t i = dev->data->nb_rx_queues; i < port.rx_queues.size(); ++i)
         if (port.rx_queues[i]) advance(port.rx_queues[i]->shared.state, QueueState::absent);
