@@ -100,6 +100,25 @@ class Mlx5Rx : public test_eal::EalTest {
         return 0;
     }
 
+    /// `next` receives a packet that has the device's time `ticks`. Its stamp follows the kernel's
+    /// clock.
+    template <class Next> static void expect_real_time(uint64_t ticks, Next next) {
+        const auto expect_now = [&] {
+            rte_mbuf* const mbuf = next();
+            ASSERT_NE(mbuf, nullptr);
+            const int offset = rte_mbuf_dynfield_lookup(RTE_MBUF_DYNFIELD_TIMESTAMP_NAME, nullptr);
+            EXPECT_EQ(*RTE_MBUF_DYNFIELD(mbuf, offset, uint64_t*),
+                      mlx5dv_ts_to_ns(&fake_clock, ticks));
+            rte_pktmbuf_free(mbuf);
+        };
+        expect_now();
+        const mlx5dv_clock_info before = fake_clock;
+        fake_clock.nsec += 1'000'000'000; // somebody sets the PTP hardware clock
+        rte_delay_us_block(11'000);       // bursts look at it a hundred times a second
+        expect_now();
+        fake_clock = before;
+    }
+
     /// The device fails the next WQE and flushes the others.
     void break_queue(mlx5::CqeSyndrome syndrome) {
         cq->write_error(mlx5::CqeOpcode::resp_error, syndrome, consumed++);
@@ -199,6 +218,11 @@ class Mlx5Rx : public test_eal::EalTest {
     }
     uint16_t receive(rte_mbuf** mbufs, uint16_t count) {
         return burst.function(ring, mbufs, count);
+    }
+    rte_mbuf* receive_one() {
+        rte_mbuf* mbuf = nullptr;
+        EXPECT_EQ(receive(&mbuf, 1), 1u);
+        return mbuf;
     }
 
     FakeMrs mrs;

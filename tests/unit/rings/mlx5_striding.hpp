@@ -125,12 +125,6 @@ class Mlx5StridingRing : public Mlx5Rx {
         }
         cq->write_block(title, minis);
     }
-    rte_mbuf* receive_one() {
-        rte_mbuf* mbuf = nullptr;
-        EXPECT_EQ(receive(&mbuf, 1), 1u);
-        return mbuf;
-    }
-
     uint32_t used_ = 0; ///< strides of the current WQE
 };
 
