@@ -20,6 +20,9 @@ namespace {
 using core::Limits;
 using core::QueueState;
 
+/// The attributes that both commands know (IB_QP_ATTR_STANDARD_BITS of the kernel).
+constexpr uint32_t kStandardAttributes = (uint32_t{IBV_QP_DEST_QPN} << 1) - 1;
+
 constexpr uint32_t kNoBfreg =
     1u << 31; // MLX5_IB_INVALID_BFREG: doorbell pages are the program's own
 
@@ -349,11 +352,14 @@ Errno query_qp(Context& context, const WriteCommand& command) {
 }
 
 Errno modify_qp(Context& context, const WriteCommand& command) {
-    return modify(context, command.in.as<ib_uverbs_modify_qp>());
+    const auto request = command.in.as<ib_uverbs_modify_qp>();
+    if (request.attr_mask & ~kStandardAttributes) return EOPNOTSUPP;
+    return modify(context, request);
 }
 
 Errno modify_qp_ex(Context& context, const WriteCommand& command) {
     const auto request = command.in.as<ib_uverbs_ex_modify_qp>();
+    if (request.base.attr_mask & ~(kStandardAttributes | IBV_QP_RATE_LIMIT)) return EOPNOTSUPP;
     const bool paces = request.base.attr_mask & IBV_QP_RATE_LIMIT;
     const Qp* const qp = context.objects.find<Qp>(request.base.qp_handle);
     // First, as a refusal leaves the QP in its state.

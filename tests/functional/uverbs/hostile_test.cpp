@@ -185,6 +185,30 @@ TEST_F(HostileTest, HandlesOfNothingOrOfAnotherKind) {
     }
 }
 
+/// libibverbs passes a rate limit by the extended command only.
+TEST_F(HostileTest, EachModifyQpHasItsAttributes) {
+    const CqHandle cq = make_cq();
+    const QpHandle qp = make_qp(pd.get(), cq.get(), cq.get(), 16);
+    for (const auto state : {IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS})
+        to_state(qp.get(), state);
+    const auto modify = [&](uint32_t command, uint32_t mask) {
+        ib_uverbs_ex_modify_qp in{};
+        in.base.qp_handle = qp->handle;
+        in.base.attr_mask = mask;
+        in.base.qp_state = IBV_QPS_RTS;
+        const bool extended = command & IB_USER_VERBS_CMD_FLAG_EXTENDED;
+        ib_uverbs_ex_modify_qp_resp out{};
+        return write_command(command, &in, extended ? sizeof in : sizeof in.base, &out,
+                             extended ? sizeof out : 0)
+            .send(fd());
+    };
+    constexpr uint32_t kExtended = IB_USER_VERBS_CMD_FLAG_EXTENDED | IB_USER_VERBS_EX_CMD_MODIFY_QP;
+    EXPECT_EQ(modify(IB_USER_VERBS_CMD_MODIFY_QP, IBV_QP_STATE), 0);
+    EXPECT_EQ(modify(IB_USER_VERBS_CMD_MODIFY_QP, IBV_QP_RATE_LIMIT), EOPNOTSUPP);
+    EXPECT_EQ(modify(kExtended, IBV_QP_RATE_LIMIT), 0);
+    EXPECT_EQ(modify(kExtended, IBV_QP_RATE_LIMIT << 1), EOPNOTSUPP);
+}
+
 /// Random bytes instead of each command's structs, from fixed seeds.
 TEST_F(HostileTest, RandomCommands) {
     std::mt19937 random(20240607);
