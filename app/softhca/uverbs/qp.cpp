@@ -210,9 +210,10 @@ bool may_follow(uint8_t from, uint8_t to) {
     }
 }
 
-/// Attributes that a transition requires, and those that it also allows.
+/// Attributes that a transition requires, and those that it also allows: for RAW_PACKET QPs
+/// never IBV_QP_CUR_STATE (qp_state_table of the kernel).
 bool attributes_fit(uint8_t from, uint8_t to, uint32_t mask) {
-    const uint32_t rest = mask & ~uint32_t{IBV_QP_STATE | IBV_QP_CUR_STATE};
+    const uint32_t rest = mask & ~uint32_t{IBV_QP_STATE};
     if (from == IBV_QPS_RESET && to == IBV_QPS_INIT) return rest == IBV_QP_PORT;
     if (to == IBV_QPS_RTS) return (rest & ~uint32_t{IBV_QP_RATE_LIMIT}) == 0;
     return rest == 0;
@@ -263,7 +264,6 @@ Errno modify(Context& context, const ib_uverbs_modify_qp& request) {
     if (qp->rss) return EOPNOTSUPP;
     const uint32_t mask = request.attr_mask;
     if (mask & IBV_QP_PORT && request.port_num != 1) return EINVAL;
-    if (mask & IBV_QP_CUR_STATE && request.cur_qp_state != qp->state) return EINVAL;
     const uint8_t to = mask & IBV_QP_STATE ? request.qp_state : qp->state;
     if (!may_follow(qp->state, to) || !attributes_fit(qp->state, to, mask)) return EINVAL;
     const Errno error = mask & IBV_QP_STATE ? change_state(*context.device, *qp, to) : 0;

@@ -121,12 +121,13 @@ Errno modify_wq(Context& context, const WriteCommand& command) {
     if (request.attr_mask == 0 || request.attr_mask & ~kKnownMask) return EINVAL;
     Wq* wq = context.objects.find<Wq>(request.wq_handle);
     if (!wq) return EINVAL;
-    // The device itself may have put the queue into error.
     const auto now = context.device->query_rq(wq->rqn);
     if (!now) return errno_of(now);
-    if (request.attr_mask & IBV_WQ_ATTR_CURR_STATE && *now != QueueState::error &&
-        queue_state(request.curr_wq_state) != *now)
-        return EINVAL;
+    if (request.attr_mask & IBV_WQ_ATTR_CURR_STATE) {
+        const auto supposed = queue_state(request.curr_wq_state);
+        // The device itself may have put the queue into error, and the program not know it yet.
+        if (!supposed || (*now != QueueState::error && *supposed != *now)) return EINVAL;
+    }
     const bool change = request.attr_mask & IBV_WQ_ATTR_STATE;
     const auto wanted = change ? queue_state(request.wq_state) : *now;
     if (!wanted) return EINVAL;

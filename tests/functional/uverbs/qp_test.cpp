@@ -59,6 +59,27 @@ TEST_F(QpTest, StatesFollowEachOtherAsInTheSpecification) {
     EXPECT_EQ(state_of(qp.get()), IBV_QPS_RESET);
 }
 
+/// The kernel takes IBV_QP_CUR_STATE from QPs of other types only.
+TEST_F(QpTest, TheCurrentStateMustNotBePassed) {
+    const CqHandle cq = make_cq();
+    const QpHandle qp = make_qp(pd.get(), cq.get(), cq.get(), 16);
+    const auto from_to = [&](ibv_qp_state from, ibv_qp_state to, int mask = IBV_QP_STATE) {
+        ibv_qp_attr attributes{};
+        attributes.cur_qp_state = from;
+        attributes.qp_state = to;
+        attributes.port_num = 1;
+        return ibv_modify_qp(qp.get(), &attributes, mask | IBV_QP_CUR_STATE);
+    };
+    EXPECT_EQ(from_to(IBV_QPS_RESET, IBV_QPS_INIT, IBV_QP_STATE | IBV_QP_PORT), EINVAL);
+    for (const auto state : {IBV_QPS_INIT, IBV_QPS_RTR})
+        to_state(qp.get(), state);
+    EXPECT_EQ(from_to(IBV_QPS_RTR, IBV_QPS_RTS), EINVAL);
+    to_state(qp.get(), IBV_QPS_RTS);
+    EXPECT_EQ(from_to(IBV_QPS_RTS, IBV_QPS_RTS), EINVAL);
+    EXPECT_EQ(from_to(IBV_QPS_RTS, IBV_QPS_RESET), EINVAL);
+    EXPECT_EQ(state_of(qp.get()), IBV_QPS_RTS);
+}
+
 TEST_F(QpTest, WrongPortIsRefused) {
     const CqHandle cq = make_cq();
     const QpHandle qp = make_qp(pd.get(), cq.get(), cq.get(), 16);
