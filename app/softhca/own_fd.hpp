@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Descriptors that only the process that opened them keeps.
+// Descriptors and streams that only the process that opened them keeps.
 #pragma once
 
 #include "common/fd.hpp"
+
+#include <cstdio>
 
 namespace softhca {
 
@@ -27,6 +29,25 @@ class OwnFd {
     [[nodiscard]] Fd take() noexcept;
 
     Fd fd_;
+};
+
+/// A stream of which forked children have no more than a useless copy: over /dev/null. When a child
+/// exits, the C library writes what such a copy has buffered a second time, and moves the offset of
+/// a file that is read, which the child shares with us.
+class OwnStream {
+  public:
+    OwnStream() = default;
+    OwnStream(const OwnStream&) = delete;
+    OwnStream& operator=(const OwnStream&) = delete;
+    ~OwnStream() { release(); }
+
+    void hold(std::FILE* stream);
+    /// Before the stream is closed.
+    void release();
+
+  private:
+    friend struct OwnFds;
+    int fd_ = -1;
 };
 
 } // namespace softhca

@@ -67,6 +67,8 @@ class PcapWire final : public Wire {
   public:
     explicit PcapWire(const LibPcap& lib) : lib_(lib) {}
     ~PcapWire() override {
+        out_stream_.release();
+        in_stream_.release();
         if (out_) lib_.dump_close(out_);
         if (in_) lib_.close(in_);
         if (format_) lib_.close(format_);
@@ -78,6 +80,7 @@ class PcapWire final : public Wire {
         char error[PCAP_ERRBUF_SIZE] = "";
         in_ = lib_.open_offline(path.c_str(), error);
         if (!in_) return fail(EINVAL, "wire pcap: cannot play {} ({})", path, error);
+        in_stream_.hold(lib_.file(in_));
         if (lib_.datalink(in_) != DLT_EN10MB)
             return fail(EINVAL, "wire pcap: {} holds no Ethernet frames (its link type is {})",
                         path, lib_.datalink(in_));
@@ -92,6 +95,7 @@ class PcapWire final : public Wire {
         if (!out_)
             return fail(EACCES, "wire pcap: cannot record to {} ({})", path,
                         format_ ? lib_.geterr(format_) : "no memory");
+        out_stream_.hold(lib_.dump_file(out_));
         if (lib_.dump_flush(out_) < 0) // a readable file from the start
             return fail(errno, "wire pcap: cannot record to {} ({})", path, std::strerror(errno));
         return {};
@@ -150,6 +154,7 @@ class PcapWire final : public Wire {
         const long position = std::ftell(lib_.file(in_)); // -1: a pipe
         if (const int status = lib_.next_ex(in_, &header, &data); status != 1) {
             if (status != PCAP_ERROR_BREAK) complain(position); // that is the end
+            in_stream_.release();
             lib_.close(std::exchange(in_, nullptr));
             return;
         }
@@ -166,7 +171,8 @@ class PcapWire final : public Wire {
     pcap_t* in_ = nullptr;
     pcap_t* format_ = nullptr; ///< says what the records of out_ are
     pcap_dumper_t* out_ = nullptr;
-    OwnFd lock_; ///< held as long as out_ is written to
+    OwnStream in_stream_, out_stream_; ///< of in_ and out_
+    OwnFd lock_;                       ///< held as long as out_ is written to
     bool started_ = false;
     std::string playing_; ///< the file that in_ reads
     uint64_t played_ = 0; ///< frames of it

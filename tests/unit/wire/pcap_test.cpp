@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include "tests/unit/wire/child.hpp"
 #include "tests/unit/wire/traffic.hpp"
 
 #include <algorithm>
@@ -36,7 +37,7 @@ class PcapWireTest : public testing::Test {
     }
     void TearDown() override { std::filesystem::remove_all(folder_); }
 
-    void write_capture(std::initializer_list<size_t> lengths, PcapFileHeader header = {}) {
+    void write_capture(const std::vector<size_t>& lengths, PcapFileHeader header = {}) {
         std::ofstream file(in_, std::ios::binary);
         file.write(reinterpret_cast<const char*>(&header), sizeof header);
         for (const size_t length : lengths) {
@@ -171,6 +172,32 @@ TEST_F(PcapWireTest, AFileHasOneRecorderAtATime) {
     }
     const auto wire = open("pcap:," + out_);
     EXPECT_EQ(std::filesystem::file_size(out_), sizeof(PcapFileHeader));
+}
+
+/// exit(3) puts the offset of a file, which parent and child share, back to what was read of it.
+TEST_F(PcapWireTest, AForkedChildThatExitsDoesNotRewindWhatIsPlayed) {
+    constexpr size_t kFrames = 200; // more than one buffer of the C library
+    write_capture(std::vector<size_t>(kFrames, 100));
+    const auto wire = open("pcap:" + in_);
+    wire->start();
+    size_t played = 0;
+    for (; !wire->peek().empty(); wire->pop(), ++played) {
+        ASSERT_EQ(wire->peek().size(), 100u) << played;
+        if (played == 0) {
+            EXPECT_EQ(Child([]() -> int { std::exit(0); }).wait(), 0);
+        }
+    }
+    EXPECT_EQ(played, kFrames);
+}
+
+/// exit(3) writes what is buffered, of which a forked child has a copy.
+TEST_F(PcapWireTest, AForkedChildThatExitsRecordsNothing) {
+    const auto wire = open("pcap:," + out_);
+    ASSERT_EQ(send(*wire, numbered(0)), SendResult::sent);
+    EXPECT_EQ(Child([]() -> int { std::exit(0); }).wait(), 0);
+    wire->flush();
+    EXPECT_EQ(std::filesystem::file_size(out_),
+              sizeof(PcapFileHeader) + sizeof(PcapRecordHeader) + numbered(0).size());
 }
 
 TEST_F(PcapWireTest, WhatCannotBeRecordedIsLost) {
