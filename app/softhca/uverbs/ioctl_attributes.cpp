@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "app/softhca/uverbs/ioctl_attributes.hpp"
 
+#include <cerrno>
+
 namespace softhca::uverbs {
 namespace {
 
@@ -16,6 +18,21 @@ ib_uverbs_attr* IoctlAttributes::find(uint16_t id) const {
     for (size_t i = 0; i < header_.num_attrs; i++)
         if (header_.attrs[i].attr_id == id) return &header_.attrs[i];
     return nullptr;
+}
+
+Errno IoctlAttributes::check(AttributeIds handles, AttributeIds data) const {
+    AttributeIds seen{};
+    for (size_t i = 0; i < header_.num_attrs; i++) {
+        const ib_uverbs_attr& attribute = header_.attrs[i];
+        const bool handle = handles.has(attribute.attr_id);
+        if (!handle && !data.has(attribute.attr_id)) {
+            if (attribute.flags & UVERBS_ATTR_F_MANDATORY) return EPROTONOSUPPORT;
+            continue;
+        }
+        if (seen.has(attribute.attr_id) || (handle && attribute.len != 0)) return EINVAL;
+        seen.add(attribute.attr_id);
+    }
+    return 0;
 }
 
 bool IoctlAttributes::pointers_are_good(std::span<const uint16_t> ids, bool write) const {

@@ -43,6 +43,11 @@ class Request {
         attribute.data = address;
         return add(attribute);
     }
+    /// The last attribute, without which the request would not be what the program wants.
+    Request& mandatory() {
+        header().attrs[header().num_attrs - 1].flags = UVERBS_ATTR_F_MANDATORY;
+        return *this;
+    }
     /// Returns 0 or errno.
     int send(int fd) { return ioctl(fd, RDMA_VERBS_IOCTL, &header()) ? errno : 0; }
     ib_uverbs_ioctl_hdr& header() { return *reinterpret_cast<ib_uverbs_ioctl_hdr*>(words_.data()); }
@@ -110,6 +115,45 @@ TEST_F(HostileTest, UnknownMethodsAndCommands) {
     EXPECT_EQ(
         write_command(IB_USER_VERBS_CMD_FLAG_EXTENDED | 0x77, nullptr, 0, nullptr, 0).send(fd()),
         EOPNOTSUPP);
+}
+
+TEST_F(HostileTest, UnknownAttributesAreRefusedOnlyIfMandatory) {
+    const uint64_t port = 1;
+    ib_uverbs_query_port_resp_ex answer{};
+    const auto query = [&] {
+        Request request(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_PORT);
+        request.in(UVERBS_ATTR_QUERY_PORT_PORT_NUM, &port, sizeof port).mandatory();
+        request.pointer(UVERBS_ATTR_QUERY_PORT_RESP, reinterpret_cast<uint64_t>(&answer),
+                        sizeof answer);
+        return request;
+    };
+    constexpr uint16_t kDriver = 1u << UVERBS_ID_NS_SHIFT;
+    for (const uint16_t unknown :
+         std::initializer_list<uint16_t>{7, 40, 0xfff, kDriver, kDriver + 40, 2 * kDriver}) {
+        EXPECT_EQ(query().in(unknown, &port, sizeof port).send(fd()), 0) << unknown;
+        EXPECT_EQ(query().in(unknown, &port, sizeof port).mandatory().send(fd()), EPROTONOSUPPORT)
+            << unknown;
+    }
+    EXPECT_EQ(query().in(UVERBS_ATTR_QUERY_PORT_PORT_NUM, &port, sizeof port).send(fd()), EINVAL)
+        << "twice the same";
+}
+
+TEST_F(HostileTest, HandlesHaveNoLength) {
+    std::array<uint8_t, 64> memory{};
+    const MrHandle mr(ibv_reg_mr(pd.get(), memory.data(), memory.size(), IBV_ACCESS_LOCAL_WRITE));
+    ASSERT_TRUE(mr);
+    const auto query = [&](uint16_t length) {
+        uint32_t lkey = 0;
+        Request request(UVERBS_OBJECT_MR, UVERBS_METHOD_QUERY_MR);
+        request.pointer(UVERBS_ATTR_QUERY_MR_HANDLE, mr->handle, length);
+        request.pointer(UVERBS_ATTR_QUERY_MR_RESP_LKEY, reinterpret_cast<uint64_t>(&lkey),
+                        sizeof lkey);
+        const int error = request.send(fd());
+        EXPECT_EQ(lkey, error ? 0 : mr->lkey);
+        return error;
+    };
+    EXPECT_EQ(query(0), 0);
+    EXPECT_EQ(query(sizeof(uint32_t)), EINVAL);
 }
 
 TEST_F(HostileTest, BadPointers) {
@@ -248,7 +292,12 @@ TEST_F(HostileTest, RandomMethods) {
         Request request(object, method);
         for (unsigned i = 0, count = random() % 8; i < count; i++) {
             const auto id = static_cast<uint16_t>(random() % 10 + (random() % 2 ? kDriver : 0));
-            const auto size = static_cast<uint16_t>(random() % 200);
+            // Handles have no length.
+            const auto size = static_cast<uint16_t>(random() % 2 ? random() % 200 : 0);
+            if (size == 0) {
+                request.pointer(id, bytes[i], 0);
+                continue;
+            }
             // In place of a pointer to write to, more than four bytes might point into this
             // program.
             const bool in_place = size <= sizeof(uint64_t);
