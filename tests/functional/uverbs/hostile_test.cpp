@@ -143,11 +143,16 @@ TEST_F(HostileTest, HandlesHaveNoLength) {
     const MrHandle mr(ibv_reg_mr(pd.get(), memory.data(), memory.size(), IBV_ACCESS_LOCAL_WRITE));
     ASSERT_TRUE(mr);
     const auto query = [&](uint16_t length) {
-        uint32_t lkey = 0;
+        uint32_t lkey = 0, rkey = 0;
+        uint64_t bytes = 0;
         Request request(UVERBS_OBJECT_MR, UVERBS_METHOD_QUERY_MR);
         request.pointer(UVERBS_ATTR_QUERY_MR_HANDLE, mr->handle, length);
         request.pointer(UVERBS_ATTR_QUERY_MR_RESP_LKEY, reinterpret_cast<uint64_t>(&lkey),
                         sizeof lkey);
+        request.pointer(UVERBS_ATTR_QUERY_MR_RESP_RKEY, reinterpret_cast<uint64_t>(&rkey),
+                        sizeof rkey);
+        request.pointer(UVERBS_ATTR_QUERY_MR_RESP_LENGTH, reinterpret_cast<uint64_t>(&bytes),
+                        sizeof bytes);
         const int error = request.send(fd());
         EXPECT_EQ(lkey, error ? 0 : mr->lkey);
         return error;

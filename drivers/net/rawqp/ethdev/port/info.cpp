@@ -123,8 +123,7 @@ int rx_burst_mode_get(rte_eth_dev* dev, uint16_t queue, rte_eth_burst_mode* mode
 int tx_burst_mode_get(rte_eth_dev* dev, uint16_t queue, rte_eth_burst_mode* mode) noexcept {
     const Port& port = Port::of(dev);
     if (queue >= port.tx_queues.size() || !port.tx_queues[queue]) return -EINVAL;
-    const TxSpec spec = port.started() ? port.shared.bursts.tx_spec()
-                                       : combined_tx_spec(port, port.tx_queues[queue]->spec);
+    const TxSpec spec = combined_tx_spec(port, port.tx_queues[queue]->spec);
     return write_mode(port.format->tx_burst(spec).description, mode);
 }
 
