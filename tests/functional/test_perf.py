@@ -98,15 +98,15 @@ def test_distances(
     skip_if_not_possible(machine, distance)
     out = tmp_path / "out"
     options = ["--subject", "me=net_rawqp0,peer=net_rawqp1", *FEW, "--distance", distance,
-               "--device-cpu", str(machine.other), "--json", str(out)]
-    program = [str(build.folder / "app/rawqp-perf/rawqp-perf"), "-l", str(machine.measured), *EAL[2:],
+               "--device-cpu", str(machine.measured), "--json", str(out)]
+    program = [str(build.folder / "app/rawqp-perf/rawqp-perf"), "-l", str(machine.other), *EAL[2:],
                *vdevs(2), "--", *options]
     hca = start_softhca([PortSpec(wire=wire, options={"pause": "on"}) for wire in PAIR], program)
     assert hca.program.wait(60) == 0, hca.program.output
     found = json.loads(out.read_text())
     assert {(figure["measure"], figure["distance"]) for figure in found["figures"]} == {
         (measure, distance) for measure in ("rx", "tx", "forward")}
-    assert (f"device on CPU {machine.other}" in found["cpus"]) == (distance == "far")
+    assert (f"device on CPU {machine.measured}" in found["cpus"]) == (distance == "far")
 
 
 @pytest.mark.parametrize("pages", ["huge", "4k"])
