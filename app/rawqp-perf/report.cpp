@@ -37,7 +37,7 @@ void print_figure(const Figure& figure, std::FILE* out) {
     fflush(out);
 }
 
-std::string as_json(const Report& report) {
+static std::string as_json(const Report& report) {
     nlohmann::json all{
         {"tsc_hz", rte_get_tsc_hz()},
         {"cpus", report.distance},

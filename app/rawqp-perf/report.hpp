@@ -44,12 +44,9 @@ double percentile(std::vector<double>& values, double fraction);
 double mean(const std::vector<double>& values);
 
 void print_figure(const Figure& figure, std::FILE* out);
-/// {"tsc_hz", "cpus", "memory": {"resident", "on_huge_pages"}, "subjects": […],
-/// "figures": […], "failures": […]}
-std::string as_json(const Report& report);
-
-/// Where the report goes: a file, "-" for stdout, or nowhere if the name is empty. Opened at once,
-/// so that nothing is measured in vain. Throws on failure.
+/// Where the report goes, as {"tsc_hz", "cpus", "memory": {"resident", "on_huge_pages"},
+/// "subjects": […], "figures": […], "failures": […]}: a file, "-" for stdout, or nowhere if the
+/// name is empty. Opened at once, so that nothing is measured in vain. Throws on failure.
 class JsonFile {
   public:
     explicit JsonFile(std::string name);

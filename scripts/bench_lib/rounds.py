@@ -148,10 +148,8 @@ def many_queues(scene: Scene, count: int, points: list[Point]) -> None:
     others = [point for point in points if point.measure != "rx"]
     # With 64 queues, each gets two bursts of Rx. Both are timed, because the first one fetches what the second one
     # needs; and their mean over all rounds counts, because drivers refill a queue in some rounds only.
-    if rx:
-        scene.measure(bench, rx, ["--round", "4096", "--mean"], first_of_rx=("--warm-up", "0"), memory_mb=2048)
-    if others:
-        scene.measure(bench, others, ["--round", "2048"], memory_mb=2048)
+    scene.measure(bench, rx, ["--round", "4096", "--warm-up", "0", "--mean"], memory_mb=2048)
+    scene.measure(bench, others, ["--round", "2048"], memory_mb=2048)
     for point in points:
         name = f"{point.measure}.{count}"
         scene.main_row(name, point, bars.queues(str(scene.setting), count), variants=CYCLIC_VARIANTS)

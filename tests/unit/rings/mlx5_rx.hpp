@@ -100,15 +100,16 @@ class Mlx5Rx : public test_eal::EalTest {
         return 0;
     }
 
-    /// `next` receives a packet that has the device's time `ticks`. Its stamp follows the kernel's
-    /// clock.
-    template <class Next> static void expect_real_time(uint64_t ticks, Next next) {
+    /// `next` receives a packet with such a CQE. Its stamp follows the kernel's clock.
+    template <class Next> static void expect_real_time(Next next) {
+        mlx5::Cqe cqe{};
+        cqe.timestamp = 0x8000'1234;
         const auto expect_now = [&] {
-            rte_mbuf* const mbuf = next();
+            rte_mbuf* const mbuf = next(cqe);
             ASSERT_NE(mbuf, nullptr);
             const int offset = rte_mbuf_dynfield_lookup(RTE_MBUF_DYNFIELD_TIMESTAMP_NAME, nullptr);
             EXPECT_EQ(*RTE_MBUF_DYNFIELD(mbuf, offset, uint64_t*),
-                      mlx5dv_ts_to_ns(&fake_clock, ticks));
+                      mlx5dv_ts_to_ns(&fake_clock, cqe.timestamp));
             rte_pktmbuf_free(mbuf);
         };
         expect_now();

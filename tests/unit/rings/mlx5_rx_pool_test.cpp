@@ -54,8 +54,7 @@ TEST_P(Mlx5RxReaders, ARestartForgetsAShortage) {
         for (uint32_t i = 0; i < 40; ++i)
             take(held[i], first + i, 64);
         rawqp::kMlx5Format.rx_stop(*ring);
-        rq->doorbell = {};
-        consumed = 0;
+        on_reset();
         ASSERT_TRUE(rawqp::kMlx5Format.rx_start(*ring));
     }
 }

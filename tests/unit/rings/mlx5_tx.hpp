@@ -108,6 +108,23 @@ class Mlx5Tx : public TxRingTest {
         EXPECT_EQ(in_use(), 0u);
     }
 
+    struct Shape {
+        mlx5::WqeOpcode opcode;
+        uint32_t segments;
+        bool operator==(const Shape&) const = default;
+    };
+    /// The WQEs between the device's position and the doorbell.
+    [[nodiscard]] std::vector<Shape> posted() const {
+        std::vector<Shape> out;
+        for (uint16_t at = executed; at != static_cast<uint16_t>(sq->doorbell.send);) {
+            const auto control = sq->segment<mlx5::WqeCtrlSeg>(at, 0);
+            const uint32_t size = control.qpn_ds & 0x3f;
+            out.push_back({static_cast<mlx5::WqeOpcode>(control.opmod_idx_opcode & 0xff), size});
+            at = static_cast<uint16_t>(at + (size + 3) / 4);
+        }
+        return out;
+    }
+
     [[nodiscard]] uint16_t pending_wqebbs() const {
         return static_cast<uint16_t>(sq->doorbell.send - executed);
     }

@@ -23,22 +23,6 @@ class Mlx5TxMpw : public Mlx5Tx, public testing::WithParamInterface<unsigned> {
             out.push_back(packet(i, {bytes}));
         return out;
     }
-    struct Shape {
-        mlx5::WqeOpcode opcode;
-        uint32_t segments;
-        bool operator==(const Shape&) const = default;
-    };
-    /// The WQEs between the device's position and the doorbell.
-    [[nodiscard]] std::vector<Shape> posted() const {
-        std::vector<Shape> out;
-        for (uint16_t at = executed; at != static_cast<uint16_t>(sq->doorbell.send);) {
-            const auto control = sq->segment<mlx5::WqeCtrlSeg>(at, 0);
-            const uint32_t size = control.qpn_ds & 0x3f;
-            out.push_back({static_cast<mlx5::WqeOpcode>(control.opmod_idx_opcode & 0xff), size});
-            at = static_cast<uint16_t>(at + (size + 3) / 4);
-        }
-        return out;
-    }
     static Shape mpw(uint32_t packets) { return {mlx5::WqeOpcode::enhanced_mpw, packets + 2}; }
 };
 

@@ -22,22 +22,6 @@ class Mlx5TxSchedule : public Mlx5Tx {
         mrs.clock_ticks = kNow;
         Mlx5Tx::start(setup);
     }
-    struct Posted {
-        WqeOpcode opcode;
-        uint32_t segments;
-        bool operator==(const Posted&) const = default;
-    };
-    /// The WQEs from the oldest one on.
-    [[nodiscard]] std::vector<Posted> posted() const {
-        std::vector<Posted> found;
-        for (uint16_t at = executed; at != static_cast<uint16_t>(sq->doorbell.send);) {
-            const auto control = sq->segment<mlx5::WqeCtrlSeg>(at, 0);
-            const uint32_t size = control.qpn_ds & 0x3f;
-            found.push_back({static_cast<WqeOpcode>(control.opmod_idx_opcode & 0xff), size});
-            at = static_cast<uint16_t>(at + (size + 3) / 4);
-        }
-        return found;
-    }
     /// The next `count` packets leave in order, whatever waits precede them.
     void expect_sent(uint32_t count) {
         for (uint32_t seed = 0; seed < count; ++seed) {
@@ -46,7 +30,7 @@ class Mlx5TxSchedule : public Mlx5Tx {
             EXPECT_EQ(execute(), expected(seed, 64));
         }
     }
-    static constexpr Posted kWaits{WqeOpcode::wait, 3}, kPacket{WqeOpcode::send, 3};
+    static constexpr Shape kWaits{WqeOpcode::wait, 3}, kPacket{WqeOpcode::send, 3};
 };
 
 TEST_F(Mlx5TxSchedule, AWqeWaitsForTheTime) {
@@ -76,7 +60,7 @@ TEST_F(Mlx5TxSchedule, OthersShareWqesBesideIt) {
     ASSERT_EQ(send({packet(0, {64}), packet(1, {64}), packet_at(kNow + kSecond, 2),
                     packet_at(kNow + 2 * kSecond, 3), packet(4, {64}), packet(5, {64})}),
               6u);
-    constexpr Posted kTwo{WqeOpcode::enhanced_mpw, 4};
+    constexpr Shape kTwo{WqeOpcode::enhanced_mpw, 4};
     EXPECT_THAT(posted(), testing::ElementsAre(kTwo, kWaits, kPacket, kWaits, kPacket, kTwo));
     expect_sent(6);
 }

@@ -162,8 +162,7 @@ TEST_F(VerbsRx, ARestartForgetsAShortage) {
         EXPECT_EQ(ring->counters.nombuf, 34 * shortage);
         rte_pktmbuf_free_bulk(held, 40);
         rawqp::kVerbsFormat.rx_stop(*ring);
-        wq.posted.clear();
-        filled = 0;
+        on_reset();
         ASSERT_TRUE(rawqp::kVerbsFormat.rx_start(*ring));
     }
 }

@@ -32,6 +32,14 @@ struct RxBuffers {
 /// The refill batch of a queue that is not started: polling it all the same posts no buffers.
 inline constexpr uint16_t kNoRefill = UINT16_MAX;
 
+/// Whether packets may arrive in the queue once it is started, so that one may wait for them: a
+/// started one that lacks all buffers gets some first, by `refill`. Not while a burst runs.
+template <class Ring> [[nodiscard]] bool may_wait(Ring& ring, void (*refill)(Ring&)) {
+    if (ring.refill_batch == kNoRefill) return true;
+    if (ring.posted() == 0) refill(ring);
+    return ring.posted() != 0;
+}
+
 /// Initialises a received mbuf's fields with RxBuffers::rearm. Uses memcpy because the word
 /// overlays fields that are read with their own types.
 inline void rearm_mbuf(rte_mbuf& mbuf, uint64_t rearm) {

@@ -36,7 +36,7 @@ constexpr eth_dev_ops make_ops() {
     ops.eth_rx_descriptor_dump = kLocked<rx_descriptor_dump>;
     ops.eth_tx_descriptor_dump = kLocked<tx_descriptor_dump>;
     ops.dev_supported_ptypes_get = compat::supported_ptypes<supported_ptypes_get>;
-    ops.rx_burst_mode_get = kLocked<rx_burst_mode_get>; // the same
+    ops.rx_burst_mode_get = kLocked<rx_burst_mode_get>; // on telemetry's thread, too
     ops.tx_burst_mode_get = kLocked<tx_burst_mode_get>;
     ops.rxq_info_get = rxq_info_get;
     ops.txq_info_get = txq_info_get;

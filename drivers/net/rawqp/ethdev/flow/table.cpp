@@ -135,7 +135,6 @@ Result<void> FlowTable::Impl::merge(const RulePlace& from, const RulePlace& to) 
     return {};
 }
 
-/// Asks the device, where possible, whether it takes every part of the rule.
 /// Whether Rx queues that the rule names are not set up yet.
 bool FlowTable::Impl::is_early(const rte_flow& rule) const {
     const auto lacks_queue = [&](const RulePart& part) {
@@ -159,6 +158,7 @@ FlowResult<void> FlowTable::Impl::check_targets(const rte_flow& rule) const {
     return {};
 }
 
+/// Asks the device, where possible, whether it takes every part of the rule.
 FlowResult<void> FlowTable::Impl::validate(rte_flow& rule) {
     if (!running && is_early(rule)) return {}; // start() will look again
     for (const RulePart& part : rule.parts()) {

@@ -95,7 +95,7 @@ class FlowTable {
     /// Runs any operation that returns 0, through a queue.
     template <class Operation>
     int async(uint32_t queue, void* user_data, rte_flow_error* error, Operation operation) {
-        if (const int refused = check_queue(queue, error); refused != 0) return refused;
+        if (const int refused = check_room(queue, error); refused != 0) return refused;
         const int result = operation();
         if (result == 0) done(queue, user_data);
         return result;
@@ -113,7 +113,7 @@ class FlowTable {
     void stop();
 
   private:
-    int check_queue(uint32_t queue, rte_flow_error* error) const;
+    int check_room(uint32_t queue, rte_flow_error* error) const;
     void done(uint32_t queue, void* user_data);
 
     struct Impl;

@@ -212,12 +212,15 @@ FlowResult<void> FlowTable::Impl::reserve_ports(rte_flow& rule) {
     return {};
 }
 
+FlowResult<void> FlowTable::Impl::check_queue(uint32_t queue) const {
+    if (queue < operations.size()) return {};
+    return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_UNSPECIFIED, nullptr,
+                  "no flow queue {}: rte_flow_configure was asked for {}", queue,
+                  operations.size());
+}
+
 FlowResult<void> FlowTable::Impl::check_room(uint32_t queue) const {
-    if (queue >= operations.size())
-        return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_UNSPECIFIED, nullptr,
-                      "no flow queue {}: rte_flow_configure was asked for {}", queue,
-                      operations.size());
-    if (operations[queue].has_room()) return {};
+    if (auto known = check_queue(queue); !known || operations[queue].has_room()) return known;
     return refuse(EAGAIN, RTE_FLOW_ERROR_TYPE_UNSPECIFIED, nullptr,
                   "the results of flow queue {} are not pulled: call rte_flow_pull", queue);
 }
@@ -292,7 +295,7 @@ int FlowTable::async_destroy(uint32_t queue, rte_flow* flow, void* user_data,
     });
 }
 
-int FlowTable::check_queue(uint32_t queue, rte_flow_error* error) const {
+int FlowTable::check_room(uint32_t queue, rte_flow_error* error) const {
     const auto room = impl_->check_room(queue);
     return room ? 0 : report(room.error(), error);
 }
@@ -300,11 +303,12 @@ int FlowTable::check_queue(uint32_t queue, rte_flow_error* error) const {
 void FlowTable::done(uint32_t queue, void* user_data) { impl_->operations[queue].done(user_data); }
 
 int FlowTable::push(uint32_t queue, rte_flow_error* error) const {
-    return queue < impl_->operations.size() ? 0 : report(impl_->check_room(queue).error(), error);
+    const auto known = impl_->check_queue(queue);
+    return known ? 0 : report(known.error(), error);
 }
 
 int FlowTable::pull(uint32_t queue, std::span<rte_flow_op_result> results, rte_flow_error* error) {
-    if (queue >= impl_->operations.size()) return report(impl_->check_room(queue).error(), error);
+    if (auto known = impl_->check_queue(queue); !known) return report(known.error(), error);
     if (auto settled = impl_->settle(); !settled) return report(settled.error(), error);
     return static_cast<int>(impl_->operations[queue].pull(results));
 }

@@ -180,6 +180,8 @@ struct FlowTable::Impl {
                                  const rte_flow_action* actions);
     FlowResult<void> reserve_ports(rte_flow& rule);
     FlowResult<rte_flow*> enter(OwnedRule rule);
+    [[nodiscard]] FlowResult<void> check_queue(uint32_t queue) const;
+    /// The same, and whether it has room for another result.
     [[nodiscard]] FlowResult<void> check_room(uint32_t queue) const;
 
     // known_shapes.cpp

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "drivers/net/rawqp/ethdev/queues/queues.hpp"
-#include "drivers/net/rawqp/ethdev/queues/recovery.hpp"
 
 #include "common/verbs/errno_text.hpp"
 #include "drivers/net/rawqp/ethdev/memory/memory.hpp"
@@ -9,6 +8,7 @@
 #include "drivers/net/rawqp/ethdev/queues/counters.hpp"
 #include "drivers/net/rawqp/ethdev/queues/cq.hpp"
 #include "drivers/net/rawqp/ethdev/queues/ops.hpp"
+#include "drivers/net/rawqp/ethdev/queues/recovery.hpp"
 #include "drivers/net/rawqp/ethdev/queues/rx_interrupts.hpp"
 #include "drivers/net/rawqp/ethdev/queues/vlan_strip.hpp"
 #include "drivers/net/rawqp/ethdev/report.hpp"

@@ -271,11 +271,7 @@ void recover(MlxRxRing& ring) {
 }
 
 int rx_arm_filled(RxRing& base) {
-    auto& ring = static_cast<MlxRxRing&>(base);
-    const bool started = ring.refill_batch != kNoRefill;
-    if (started && ring.posted() == 0) refill(ring);
-    if (started && ring.posted() == 0) return EAGAIN;
-    return rx_arm<MlxRxRing>(base);
+    return may_wait(static_cast<MlxRxRing&>(base), refill) ? rx_arm<MlxRxRing>(base) : EAGAIN;
 }
 
 } // namespace rawqp::mlx5rings

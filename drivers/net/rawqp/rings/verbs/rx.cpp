@@ -399,9 +399,7 @@ uint32_t rx_stop(RxRing& base) {
 
 int rx_arm(RxRing& base) {
     VerbsRxRing& ring = verbs_ring(base);
-    const bool started = ring.refill_batch != kNoRefill;
-    if (started && ring.posted() == 0 && !ring.faulty) refill(ring);
-    if (started && ring.posted() == 0) return EAGAIN;
+    if (!may_wait(ring, refill)) return EAGAIN; // a faulty one has posted what failed
     return ibv_req_notify_cq(ibv_cq_ex_to_cq(ring.cq), 0);
 }
 
