@@ -114,8 +114,8 @@ TEST_F(RssTest, WqCurrentState) {
 
 TEST_F(RssTest, WqCurrentStateThatIsNone) {
     const WqHandle wq = make_wq();
-    EXPECT_EQ(change_state(wq.get(), IBV_WQS_UNKNOWN, IBV_WQS_RDY), EINVAL);
     EXPECT_EQ(change_state(wq.get(), IBV_WQS_RESET, IBV_WQS_RDY), 0);
+    EXPECT_EQ(change_state(wq.get(), IBV_WQS_UNKNOWN, IBV_WQS_ERR), EINVAL);
     EXPECT_EQ(change_state(wq.get(), IBV_WQS_RDY, IBV_WQS_ERR), 0);
     EXPECT_EQ(change_state(wq.get(), IBV_WQS_UNKNOWN, IBV_WQS_RESET), EINVAL);
 }
