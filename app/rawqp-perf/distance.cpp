@@ -14,6 +14,7 @@
 #include <random>
 #include <sched.h>
 #include <stdexcept>
+#include <sys/resource.h>
 #include <thread>
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -35,9 +36,13 @@ std::string core_of(unsigned cpu) {
     return siblings.substr(0, siblings.find_first_of(",-"));
 }
 
-/// A thread that is not preempted sees the TSC advance in small steps. Interrupts take longer, but
-/// what a device does for even one packet takes longer still.
-constexpr uint64_t kGap = 3000; // cycles
+/// How often the calling thread has left its CPU. The TSC would not tell: a virtual machine's host
+/// interrupts its CPUs for longer than a device needs for a packet, and may do so every 50 µs.
+uint64_t context_switches() {
+    rusage usage{};
+    getrusage(RUSAGE_THREAD, &usage);
+    return static_cast<uint64_t>(usage.ru_nvcsw) + static_cast<uint64_t>(usage.ru_nivcsw);
+}
 
 /// Lines that two cores touch alternately.
 class FarLines {
@@ -96,7 +101,7 @@ struct CpuHold::Shared {
     enum Wish : uint32_t { rest, hold, touch_and_hold, leave };
     alignas(RTE_CACHE_LINE_SIZE) std::atomic<uint32_t> wish{rest};
     alignas(RTE_CACHE_LINE_SIZE) std::atomic<uint32_t> state{rest};
-    uint64_t longest_gap = 0; ///< read when state is rest
+    bool left = false; ///< another thread has run on the CPU meanwhile; read when state is rest
     std::thread thread;
     FarLines lines;
 
@@ -112,14 +117,11 @@ struct CpuHold::Shared {
             const uint32_t asked = wish.load(std::memory_order_acquire);
             if (asked == leave) return;
             if (asked == touch_and_hold) lines.touch();
+            const uint64_t before = context_switches();
             state.store(hold, std::memory_order_release);
-            uint64_t longest = 0;
-            for (uint64_t before = rte_rdtsc(); wish.load(std::memory_order_acquire) == asked;) {
-                const uint64_t now = rte_rdtsc();
-                longest = std::max(longest, now - before);
-                before = now;
-            }
-            longest_gap = longest;
+            while (wish.load(std::memory_order_acquire) == asked)
+                rte_pause();
+            left = context_switches() != before;
             state.store(rest, std::memory_order_release);
             state.notify_one();
         }
@@ -167,7 +169,7 @@ bool CpuHold::end() {
     shared_->wish.store(Shared::rest, std::memory_order_release);
     while (shared_->state.load(std::memory_order_acquire) != Shared::rest)
         rte_pause();
-    return shared_->longest_gap < kGap;
+    return !shared_->left;
 }
 
 std::optional<LineCosts> CpuHold::line_costs() {

@@ -5,6 +5,7 @@ import json
 import os
 import re
 import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import product
@@ -108,6 +109,31 @@ def test_distances(
     assert {(figure["measure"], figure["distance"]) for figure in found["figures"]} == {
         (measure, distance) for measure in ("rx", "tx", "forward")}
     assert (f"device on CPU {machine.measured}" in found["cpus"]) == (distance == "far")
+
+
+@pytest.fixture
+def busy_cpu(build: Build) -> Iterator[None]:
+    """A program on the device's CPU that even a thread of real-time priority yields to, over and over."""
+    naps = "import time\nwhile True: time.sleep(2e-5)"
+    with subprocess.Popen(["taskset", "-c", str(Machine(build.folder).measured), "chrt", "--rr", "50",
+                           sys.executable, "-c", naps]) as program:
+        yield
+        program.kill()
+
+
+@pytest.mark.unsanitized
+@pytest.mark.usefixtures("busy_cpu")
+def test_a_mean_of_few_rounds_is_refused(start_softhca: StartSoftHca, build: Build) -> None:
+    """Those during which the device may have run are left out."""
+    machine = Machine(build.folder)
+    skip_if_not_possible(machine, "far")
+    program = [str(build.folder / "app/rawqp-perf/rawqp-perf"), "-l", str(machine.other), *EAL[2:], *vdevs(2), "--",
+               "--subject", "me=net_rawqp0,peer=net_rawqp1", "--measure", "rx", "--passes", "1", "--rounds", "200",
+               "--round", "960", "--mean", "--distance", "far", "--device-cpu", str(machine.measured)]
+    ports = [PortSpec(wire=wire, options={"pause": "on"}) for wire in PAIR]
+    run = start_softhca(ports, program).program
+    assert run.wait(60) != 0
+    assert "me: 31 of " in run.output and "the device's CPU is busy" in run.output
 
 
 @pytest.mark.parametrize("pages", ["huge", "4k"])
