@@ -7,7 +7,7 @@ from collections import Counter
 from typing import Callable, Iterator, Sequence
 
 import pytest
-from rig.packets import ether, ipv4, opaque, tcp4, tcp6, udp4, udp6
+from rig.packets import BROADCAST, ether, ipv4, opaque, port_mac, tcp4, tcp6, udp4, udp6
 from rig.stack import Stack
 from rig.testpmd import ReceivedPacket
 from rig.toeplitz import flow_hash
@@ -66,6 +66,26 @@ def test_a_flow_stays_on_its_queue(stack: Stack) -> None:
     for sport in (1, 1234, 65535):
         frames = [udp4(bytes(size), sport=sport) for size in range(0, 400, 20)]
         assert len({packet.queue for packet in receive_burst(stack, frames)}) == 1
+
+
+@pytest.fixture
+def selective(stack: Stack) -> Iterator[None]:
+    """Own address, broadcast and all groups, each by rules of its own."""
+    stack.testpmd.silent("set promisc 0 off", "set allmulti 0 on")
+    yield
+    stack.testpmd.silent("set allmulti 0 off", "set promisc 0 on")
+
+
+@pytest.mark.usefixtures("selective")
+def test_packets_to_groups_spread_as_to_the_own_address(stack: Stack) -> None:
+    """Also by types that come later: of rules for groups, some devices try the oldest one first."""
+    for types in ("none", "udp", "ip", "all", "tcp", "all"):
+        stack.testpmd.silent(f"port config all rss {types}")
+        queues = [[packet.queue for packet in show_all(stack, [
+            udp4(sport=port, destination=mac) for port in range(1000, 1016)])]
+            for mac in (port_mac(0), BROADCAST, "01:00:5e:00:00:05")]
+        assert queues[0] == queues[1] == queues[2], types
+        assert (len(set(queues[0])) > 1) == (types in ("udp", "all")), types
 
 
 # Number -> frame and its addresses. TCP and UDP packets have the ports (number, 9).

@@ -74,15 +74,21 @@ std::vector<ClassRule> split_by_class(const Pattern& pattern, uint64_t rte_rss_t
                                       uint8_t depth) {
     const TrafficClass base = class_of(pattern, depth);
     if (rte_rss_types == 0) return {{base, pattern, 0}}; // no class is hashed
+    auto rules = split_by_each_class(pattern, rte_rss_types, depth);
+    std::erase_if(rules, [&](const ClassRule& rule) {
+        return rule.traffic != base &&
+               rule.hash_fields == hash_fields_of(traits_of(rule.traffic).parent, rte_rss_types);
+    });
+    return rules;
+}
+
+std::vector<ClassRule> split_by_each_class(const Pattern& pattern, uint64_t rte_rss_types,
+                                           uint8_t depth) {
+    const TrafficClass base = class_of(pattern, depth);
     std::vector<ClassRule> rules;
-    for (auto it = kTrafficClasses.rbegin(); it != kTrafficClasses.rend(); ++it) {
-        const TrafficClass traffic = *it;
-        const uint64_t fields = hash_fields_of(traffic, rte_rss_types);
-        if (traffic != base && fields == hash_fields_of(traits_of(traffic).parent, rte_rss_types))
-            continue; // hashed like its parent class
-        if (auto narrowed = narrow(pattern, base, traffic, depth))
-            rules.push_back({traffic, *narrowed, fields});
-    }
+    for (auto it = kTrafficClasses.rbegin(); it != kTrafficClasses.rend(); ++it)
+        if (auto narrowed = narrow(pattern, base, *it, depth))
+            rules.push_back({*it, *narrowed, hash_fields_of(*it, rte_rss_types)});
     return rules;
 }
 

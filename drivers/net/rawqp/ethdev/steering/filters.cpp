@@ -63,19 +63,28 @@ std::vector<FilterRule> filter_rules(const FilterState& state) {
 /// vectors.
 using RuleKey = std::pair<TrafficClass, std::string>;
 
+/// Of rules for groups the kernel's mlx5 driver tries first those whose kind of match it has known
+/// the longest, at any priority. One for a class that is only hashed apart later would never be
+/// reached, so all classes are there from the start.
+std::vector<ClassRule> rules_of(const Pattern& pattern, uint64_t rss_types) {
+    const Layer& eth = pattern.layers().front();
+    const bool for_groups = (eth.mask.front() & eth.value.front() & 1) != 0;
+    return for_groups ? split_by_each_class(pattern, rss_types)
+                      : split_by_class(pattern, rss_types);
+}
+
 struct WantedRule {
     Pattern pattern;
     ibv_flow_attr_type fallback;
     RssTargetRef target;
 };
-/// Most specific class first: in a table without room for levels (multicast on mlx5) the rule
-/// installed first wins.
+/// Most specific class first, as rules for groups need it.
 using WantedRules = std::map<RuleKey, WantedRule, std::greater<>>;
 
 WantedRules wanted_rules(const FilterState& state, RssQps& qps) {
     WantedRules wanted;
     for (const FilterRule& filter : filter_rules(state))
-        for (ClassRule& rule : split_by_class(filter.pattern, state.rss_types)) {
+        for (ClassRule& rule : rules_of(filter.pattern, state.rss_types)) {
             RuleKey key{rule.traffic, std::string(rule.pattern.bytes(), '\0')};
             rule.pattern.write(reinterpret_cast<uint8_t*>(key.second.data()));
             wanted.try_emplace(

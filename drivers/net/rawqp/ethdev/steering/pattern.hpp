@@ -140,6 +140,9 @@ struct ClassRule {
 /// before it, each narrower class whose packets hash differently. Most specific first.
 [[nodiscard]] std::vector<ClassRule> split_by_class(const Pattern& pattern, uint64_t rte_rss_types,
                                                     uint8_t depth = 0);
+/// The same with a rule for each class, also for those hashed like their parent.
+[[nodiscard]] std::vector<ClassRule> split_by_each_class(const Pattern& pattern,
+                                                         uint64_t rte_rss_types, uint8_t depth = 0);
 
 /// Where packets of one class go; without hash fields that is the first queue. Reuses another one's
 /// memory, as far as it suffices.

@@ -98,7 +98,8 @@ void tell_lro(const mlx5::Cqe& cqe, rte_mbuf& head) {
             ? complete(*reinterpret_cast<rte_ipv4_hdr*>(frame + ip.at), after_ip, cqe.lro.min_ttl)
             : complete(*reinterpret_cast<rte_ipv6_hdr*>(frame + ip.at), after_ip, cqe.lro.min_ttl);
     complete(tcp, tcp_bytes, cqe, pseudo);
-    const uint32_t segments = lro_segments(cqe); // all but the last one have the same size
+    // All but the last one have the same size, which the CQE does not tell: this is their mean.
+    const uint32_t segments = lro_segments(cqe);
     head.tso_segsz = static_cast<uint16_t>((head.pkt_len - payload_at + segments - 1) / segments);
     head.ol_flags |= RTE_MBUF_F_RX_LRO;
 }
