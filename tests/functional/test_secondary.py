@@ -7,6 +7,7 @@ import shlex
 import signal
 import time
 from pathlib import Path
+from typing import Callable
 
 import pytest
 from rig.guide import commands, recipe
@@ -183,6 +184,38 @@ def test_what_a_secondary_asks(beside: Processes, tmp_path: Path) -> None:
             assert time.monotonic() < deadline
     assert "Tx queue 1: reset after an error completion" in secondary.output
     wire.receive_count(2, 20)
+
+
+def test_a_primary_that_is_busy(beside: Processes, tmp_path: Path) -> None:
+    """A secondary's question about a rule waits until the primary is done with the port, but not for ever, and not
+    on the thread for which the primary may be waiting."""
+    program = compiled([SOURCES / "waits.c"], tmp_path / "waits")
+    beside.start_primary(program, [], ["-m", "64"])
+    primary = beside.hca.program
+    primary.wait_for("the rule is there", timeout=60)
+    secondary = beside.run_secondary(program)
+    secondary.wait_for("ready", timeout=60)
+
+    def answer(signal_number: int, during: Callable[[], None] = lambda: None) -> str:
+        since = len(secondary.output)
+        secondary.signal(signal_number)
+        secondary.wait_for("asking", since)
+        during()
+        secondary.wait_for("answer: [^\n]*\n", since)
+        return secondary.output[secondary.output.index("answer", since):]
+
+    assert answer(signal.SIGUSR1).startswith("answer: 0, soon")
+    beside.hca.signal_program(signal.SIGUSR1)
+    primary.wait_for("busy")
+    for number, when in (signal.SIGUSR1, "after more than a second"), (signal.SIGUSR2, "soon"):
+        refused = answer(number)
+        assert refused.startswith(f"answer: -11, {when}: the primary process is busy with the port"), refused
+        assert "ask again" in refused
+    assert answer(signal.SIGUSR1, lambda: beside.hca.signal_program(signal.SIGUSR2)).startswith("answer: 0, ")
+    primary.wait_for("idle")
+    beside.hca.signal_program(signal.SIGKILL)
+    secondary.wait_for("the primary process is gone")
+    assert answer(signal.SIGUSR1).startswith("answer: -5, soon")
 
 
 def test_a_receive_queue_that_breaks(start: StartProcesses) -> None:

@@ -6,10 +6,8 @@
 
 #include <rte_errno.h>
 #include <rte_interrupts.h>
-#include <rte_memzone.h>
 #include <rte_mtr.h>
 #include <signal.h>
-#include <string.h>
 
 enum { PORT = 0, PACKETS = 20 };
 
@@ -26,9 +24,7 @@ static int primary(void) {
                                                      RTE_ETH_RX_OFFLOAD_SCATTER};
     struct rte_flow* const rule = pool != NULL ? start_port(PORT, pool, &split) : NULL;
     memset(segments, 0, sizeof segments); // the driver may use them during the call only
-    const struct rte_memzone* zone = rte_memzone_reserve("rule", sizeof rule, SOCKET_ID_ANY, 0);
-    if (rule == NULL || zone == NULL) return 2;
-    memcpy(zone->addr, &rule, sizeof rule);
+    if (!leave_rule(rule)) return 2;
     say("the rule is there");
     for (;;)
         pause();
@@ -99,8 +95,7 @@ static uint16_t send_one(struct rte_mempool* pool) {
 
 static int secondary(void) {
     struct rte_mbuf* packets[PACKETS];
-    struct rte_flow* rule;
-    memcpy(&rule, rte_memzone_lookup("rule")->addr, sizeof rule);
+    struct rte_flow* const rule = rule_of_primary();
     signal(SIGUSR1, ask);
     printf("empty: %d\n", rte_eth_rx_descriptor_status(PORT, QUEUE, 0));
     tell_clock();

@@ -5,7 +5,10 @@
 #include <rte_ethdev.h>
 #include <rte_flow.h>
 #include <rte_mbuf.h>
+#include <rte_memzone.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 enum { QUEUE = 1 };
@@ -44,4 +47,18 @@ static struct rte_mempool* make_pool(const char* name, unsigned count) {
 static void say(const char* text) {
     puts(text);
     fflush(stdout);
+}
+
+// Leaves the address of a rule to secondary processes. False on failure.
+static inline bool leave_rule(struct rte_flow* rule) {
+    const struct rte_memzone* zone = rte_memzone_reserve("rule", sizeof rule, SOCKET_ID_ANY, 0);
+    if (rule == NULL || zone == NULL) return false;
+    memcpy(zone->addr, &rule, sizeof rule);
+    return true;
+}
+
+static inline struct rte_flow* rule_of_primary(void) {
+    struct rte_flow* rule;
+    memcpy(&rule, rte_memzone_lookup("rule")->addr, sizeof rule);
+    return rule;
 }

@@ -22,6 +22,9 @@ inline constexpr unsigned kAnswerMilliseconds = 500;
 inline constexpr unsigned kAttachMilliseconds = 5000;
 /// How long the primary waits for all secondaries of a port together.
 inline constexpr unsigned kLetGoMilliseconds = 1000;
+/// How long a control call of a secondary asks again while the primary's control path is busy with
+/// the port: that may wait for other secondaries meanwhile.
+inline constexpr unsigned kBusyMilliseconds = 2 * kLetGoMilliseconds;
 
 enum class Question : uint32_t {
     attach,

@@ -10,6 +10,25 @@
 namespace rawqp::secondary {
 namespace {
 
+/// Once the primary is gone, rte_flow has a text of its own.
+const char* why_not_queried(int error) {
+    switch (error) {
+    case EAGAIN:
+        return "the primary process is busy with the port, in another control call or with queues "
+               "that it stops: ask again later";
+    case ETIMEDOUT:
+        return "the primary process does not answer: it may be stopped, or its EAL threads may be "
+               "overloaded: ask again once it runs";
+    case EINVAL:
+        return "the primary process has no such rule, or the rule has no action count: the handle "
+               "is that of rte_flow_create there, until the rule is destroyed";
+    case ENODEV: return "the primary process has no such port at present: ask again later";
+    default:
+        return "the primary process cannot read the counter from the device: see "
+               "rte_eth_dev_is_removed() and the primary's log";
+    }
+}
+
 int query_flow(rte_eth_dev* dev, rte_flow* flow, const rte_flow_action* action, void* data,
                rte_flow_error* error) noexcept {
     while (action->type == RTE_FLOW_ACTION_TYPE_VOID)
@@ -21,8 +40,7 @@ int query_flow(rte_eth_dev* dev, rte_flow* flow, const rte_flow_action* action, 
         SecondaryPort::of(dev).query_flow(flow, *static_cast<rte_flow_query_count*>(data));
     if (failed == 0) return 0;
     return rte_flow_error_set(error, failed, RTE_FLOW_ERROR_TYPE_HANDLE, flow,
-                              "the primary process has no such rule with action count, or does not "
-                              "answer");
+                              why_not_queried(failed));
 }
 
 int tell(rte_flow_error* error, int code) {

@@ -16,6 +16,7 @@ namespace {
 /// How long a running burst may take to end.
 constexpr unsigned kLeaveMilliseconds = kLetGoMilliseconds / 2;
 constexpr unsigned kAttachAttempts = 200; ///< 10 ms apart
+constexpr unsigned kAskAgainMicroseconds = 5000;
 
 uint64_t cycles(unsigned milliseconds) { return rte_get_timer_hz() / 1000 * milliseconds; }
 
@@ -226,6 +227,17 @@ AnswerMessage SecondaryPort::ask(QuestionMessage question) {
     return none;
 }
 
+AnswerMessage SecondaryPort::ask_patiently(const QuestionMessage& question) {
+    const uint64_t deadline = rte_get_timer_cycles() + cycles(kBusyMilliseconds);
+    for (;;) {
+        AnswerMessage answer = ask(question);
+        // The primary may be waiting for what only the interrupt thread can tell it.
+        const bool over = rte_thread_is_intr() != 0 || rte_get_timer_cycles() > deadline;
+        if (answer.error != EAGAIN || over) return answer;
+        rte_delay_us_sleep(kAskAgainMicroseconds);
+    }
+}
+
 bool SecondaryPort::register_address(uintptr_t address, MrEntry& entry) {
     const AnswerMessage answer = ask({.what = Question::register_address, .address = address});
     entry = answer.entry;
@@ -259,7 +271,7 @@ int SecondaryPort::read_clock(uint64_t& ticks) { return device_clock(ticks); }
 void SecondaryPort::read_missed() {
     const auto queues = std::span(shared.rx).first(dev->data->nb_rx_queues);
     if (std::ranges::any_of(queues, &SharedRxQueue::counts_missed))
-        (void)ask({.what = Question::read_missed});
+        (void)ask_patiently({.what = Question::read_missed});
 }
 
 rte_eth_dev_data& SecondaryPort::data_of_closed() {
@@ -278,9 +290,9 @@ int SecondaryPort::device_clock(uint64_t& time) {
 }
 
 int SecondaryPort::query_flow(const rte_flow* flow, rte_flow_query_count& count) {
-    const AnswerMessage answer = ask({.what = Question::query_flow,
-                                      .address = reinterpret_cast<uintptr_t>(flow),
-                                      .reset_counters = count.reset != 0});
+    const AnswerMessage answer = ask_patiently({.what = Question::query_flow,
+                                                .address = reinterpret_cast<uintptr_t>(flow),
+                                                .reset_counters = count.reset != 0});
     count.hits_set = count.bytes_set = 1;
     count.hits = answer.packets;
     count.bytes = answer.bytes;

@@ -80,6 +80,10 @@ class SecondaryPort final : public ProcessPort {
     /// The result has the answer's error, or why there is no answer: EIO, the primary is gone;
     /// ETIMEDOUT.
     AnswerMessage ask(QuestionMessage question);
+    /// The same for control calls, which wait until the primary's control path is done with the
+    /// port. EAGAIN: it was busy for kBusyMilliseconds. Bursts cannot wait, because the primary may
+    /// be waiting for them to end.
+    AnswerMessage ask_patiently(const QuestionMessage& question);
     template <class Ring> int ask_reset(Question what, const Ring& ring);
     /// Opens the guards of running queues, closes the others, and waits until nobody is inside
     /// those.
