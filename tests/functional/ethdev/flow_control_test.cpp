@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 
 namespace test {
 namespace {
@@ -50,12 +51,32 @@ TEST_F(FlowControl, IsAsThePortHasIt) {
     EXPECT_EQ(conf.mode, RTE_ETH_FC_FULL);
     EXPECT_EQ(conf.autoneg, 0);
     EXPECT_EQ(conf.pause_time, 0);
+    EXPECT_EQ(conf.high_water, 0u);
+    EXPECT_EQ(conf.low_water, 0u);
+    EXPECT_EQ(conf.send_xon, 0);
+    EXPECT_EQ(conf.mac_ctrl_frame_fwd, 0);
     EXPECT_EQ(rte_eth_dev_flow_ctrl_set(kPort, &conf), 0) << "as it is";
-    conf.pause_time = 100; // devices use their own
-    EXPECT_EQ(rte_eth_dev_flow_ctrl_set(kPort, &conf), -ENOTSUP);
-    conf.pause_time = 0;
-    conf.mac_ctrl_frame_fwd = 1;
-    EXPECT_EQ(rte_eth_dev_flow_ctrl_set(kPort, &conf), -ENOTSUP);
+}
+
+/// Also where the mode would change: nothing is set then.
+TEST_F(FlowControl, WhatTheDeviceDecidesIsNotSet) {
+    void (*const ask[])(rte_eth_fc_conf&) = {
+        [](auto& conf) { conf.high_water = 1; },         [](auto& conf) { conf.low_water = 1; },
+        [](auto& conf) { conf.pause_time = 1; },         [](auto& conf) { conf.send_xon = 1; },
+        [](auto& conf) { conf.mac_ctrl_frame_fwd = 1; },
+    };
+    for (size_t i = 0; i < std::size(ask); ++i) {
+        rte_eth_fc_conf conf{};
+        conf.mode = RTE_ETH_FC_NONE;
+        ask[i](conf);
+        EXPECT_EQ(rte_eth_dev_flow_ctrl_set(kPort, &conf), -ENOTSUP) << i;
+        EXPECT_EQ(get().mode, RTE_ETH_FC_FULL) << i;
+    }
+}
+
+TEST_F(FlowControl, AnUnknownModeIsRefusedAndChangesNothing) {
+    EXPECT_EQ(set(static_cast<rte_eth_fc_mode>(RTE_ETH_FC_FULL + 1)), -EINVAL);
+    EXPECT_EQ(get().mode, RTE_ETH_FC_FULL);
 }
 
 TEST_F(FlowControl, DecidesWhatBecomesOfPacketsWithoutBuffer) {

@@ -18,13 +18,20 @@ netdev::Pause pause_of(const rte_eth_fc_conf& conf) {
             .autoneg = conf.autoneg != 0};
 }
 
-/// The device has its own thresholds and pause times, which cannot be set from outside.
+/// Interfaces know directions and negotiation (ethtool's pauseparam); the device has its own
+/// thresholds and pause times, which cannot be set from outside.
 Result<void> check(const rte_eth_fc_conf& conf) {
+    constexpr unsigned kModes = RTE_ETH_FC_FULL + 1;
+    if (static_cast<unsigned>(conf.mode) >= kModes)
+        return fail(EINVAL, "flow control: no such mode: {}", static_cast<unsigned>(conf.mode));
     if (conf.mac_ctrl_frame_fwd != 0)
         return fail(ENOTSUP, "flow control: the device does not forward MAC control frames");
     if (conf.high_water != 0 || conf.low_water != 0 || conf.pause_time != 0)
         return fail(ENOTSUP, "flow control: the device has its own water marks and pause time: "
                              "leave them 0");
+    if (conf.send_xon != 0)
+        return fail(ENOTSUP, "flow control: the device decides itself when to send XON frames: "
+                             "leave send_xon 0");
     return {};
 }
 
