@@ -128,7 +128,11 @@ def test_the_life_of_a_port(datapath: str, open_stack: OpenStack) -> None:
         device = ask("/rawqp/device", 0)
         assert device["name"] == "net_rawqp0" and device["rdma_device"] == "mlx5_0"
         assert device["datapath"] == datapath and device["running"] == "yes"
-        assert device["rx_burst"].startswith(datapath)
+        bursts = device["rx_burst"], device["tx_burst"]  # by the same names everywhere
+        assert bursts == (testpmd.rx_burst_mode(0), testpmd.tx_burst_mode(0))
+        assert "  bursts    rx {}, tx {}\n".format(*bursts) in ask("/ethdev/dump_priv", 0)
+        assert bursts[0].startswith(datapath)
+        assert ("work requests" in bursts[1]) == (datapath == "verbs")
         assert ask("/rawqp/queues", 0) == {"rx": ["running"] * 2, "tx": ["running"] * 2}
         fresh = ask("/rawqp/rxq", 0, 0)
         assert fresh["descriptors"] == 128 and fresh["ring"]["wqes_posted"] == 128

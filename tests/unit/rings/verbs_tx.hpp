@@ -22,6 +22,7 @@ class VerbsTx : public TxRingTest, public testing::WithParamInterface<bool> {
         spec.cq = &cq.handle;
         spec.qp = &qp.handle.qp_base;
         spec.qp_ex = GetParam() ? &qp.handle : nullptr;
+        spec.work_requests = GetParam();
         if (spec.descriptors == 0) spec.descriptors = 64;
         spec.max_segments = 8;
         spec.offloads = offloads;

@@ -33,6 +33,14 @@ struct ProcessPort : RingHost {
     /// be asked at present.
     virtual void read_missed() = 0;
 
+    /// The names of the burst functions of a port that runs.
+    [[nodiscard]] const char* rx_burst_name() const {
+        return format->rx_burst(shared.bursts.rx_spec()).description;
+    }
+    [[nodiscard]] const char* tx_burst_name() const {
+        return format->tx_burst(shared.bursts.tx_spec()).description;
+    }
+
     [[nodiscard]] static ProcessPort& of(const rte_eth_dev* dev) {
         return *static_cast<ProcessPort*>(dev->process_private);
     }

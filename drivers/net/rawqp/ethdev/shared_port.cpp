@@ -30,6 +30,7 @@ void SharedBursts::note(const TxSpec& spec) {
     multi_packet = spec.multi_packet;
     metadata = spec.metadata;
     min_inline = spec.min_inline;
+    work_requests = spec.work_requests;
 }
 
 RxSpec SharedBursts::rx_spec() const {
@@ -48,6 +49,7 @@ TxSpec SharedBursts::tx_spec() const {
     spec.multi_packet = multi_packet;
     spec.metadata = metadata;
     spec.min_inline = min_inline;
+    spec.work_requests = work_requests;
     spec.settled = true;
     spec.active_simd_bits = rte_vect_get_max_simd_bitwidth();
     return spec;

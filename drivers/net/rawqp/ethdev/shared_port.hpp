@@ -144,6 +144,7 @@ struct SharedBursts {
     bool multi_packet = false;
     InlineMode min_inline = InlineMode::none;
     bool metadata = false;
+    bool work_requests = false;
 
     /// Stores what determines the burst functions.
     void note(const RxSpec& spec);

@@ -157,6 +157,7 @@ struct TxSpec {
     ibv_context* context = nullptr;
     ibv_cq_ex* cq = nullptr;    ///< tx_cq_depth() entries, no wc_flags needed
     ibv_qp_ex* qp_ex = nullptr; ///< of `qp`, for ibv_wr_* with TxQpNeeds::send_ops; null: none
+    bool work_requests = false; ///< there is one; also known where QPs are not
     ibv_qp* qp = nullptr;       ///< RTS after tx_start; sq_sig_all = 0, max_send_wr = descriptors
     uint16_t port_id = 0, queue_id = 0;
     uint16_t descriptors = 0;    ///< power of two: mbuf segments that fit

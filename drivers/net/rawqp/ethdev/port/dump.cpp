@@ -25,9 +25,8 @@ std::string describe_data_path(const ProcessPort& port) {
                                    shared.striding ? " with striding queues" : "",
                                    running ? "running" : "stopped");
     if (running)
-        text += fmt::format("  bursts    rx {}, tx {}\n",
-                            port.format->rx_burst(shared.bursts.rx_spec()).description,
-                            port.format->tx_burst(shared.bursts.tx_spec()).description);
+        text +=
+            fmt::format("  bursts    rx {}, tx {}\n", port.rx_burst_name(), port.tx_burst_name());
     text += fmt::format("  processes {}\n", shared.not_shareable[0] != '\0'
                                                 ? shared.not_shareable.data()
                                             : shared.shared ? "other processes use it, or did"

@@ -114,15 +114,15 @@ const uint32_t* supported_ptypes_get(rte_eth_dev* dev) noexcept {
 int rx_burst_mode_get(rte_eth_dev* dev, uint16_t queue, rte_eth_burst_mode* mode) noexcept {
     const Port& port = Port::of(dev);
     if (queue >= port.rx_queues.size() || !port.rx_queues[queue]) return -EINVAL;
-    const RxSpec spec = port.started()
-                            ? port.shared.bursts.rx_spec() // queues may have changed since
-                            : combined_rx_spec(port, port.rx_queues[queue]->spec);
+    if (port.started()) return write_mode(port.rx_burst_name(), mode); // queues may have changed
+    const RxSpec spec = combined_rx_spec(port, port.rx_queues[queue]->spec);
     return write_mode(port.format->rx_burst(spec).description, mode);
 }
 
 int tx_burst_mode_get(rte_eth_dev* dev, uint16_t queue, rte_eth_burst_mode* mode) noexcept {
     const Port& port = Port::of(dev);
     if (queue >= port.tx_queues.size() || !port.tx_queues[queue]) return -EINVAL;
+    if (port.started()) return write_mode(port.tx_burst_name(), mode);
     const TxSpec spec = combined_tx_spec(port, port.tx_queues[queue]->spec);
     return write_mode(port.format->tx_burst(spec).description, mode);
 }

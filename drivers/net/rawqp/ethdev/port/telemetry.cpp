@@ -93,8 +93,8 @@ void tell_device(const Port& port, const Dict& answer) {
     answer.flag("striding", shared.striding);
     answer.flag("running", running);
     if (running) {
-        answer.text("rx_burst", port.format->rx_burst(shared.bursts.rx_spec()).description);
-        answer.text("tx_burst", port.format->tx_burst(shared.bursts.tx_spec()).description);
+        answer.text("rx_burst", port.rx_burst_name());
+        answer.text("tx_burst", port.tx_burst_name());
     }
     answer.number("rx_queues", port.rx_queues.size());
     answer.number("tx_queues", port.tx_queues.size());

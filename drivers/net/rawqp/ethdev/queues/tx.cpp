@@ -89,6 +89,7 @@ Result<void> create_qp(TxQueue& queue) {
     if (needs.send_ops != 0) {
         qp = create_qp_object(queue, needs, needs.send_ops);
         if (qp != nullptr) queue.spec.qp_ex = queue.port.api->qp_to_qp_ex(qp);
+        queue.spec.work_requests = queue.spec.qp_ex != nullptr;
     }
     if (qp == nullptr && (needs.send_ops == 0 || is_unsupported(errno)))
         qp = create_qp_object(queue, needs, 0);

@@ -60,16 +60,14 @@ int link_update(rte_eth_dev* dev, int) noexcept {
 int rx_burst_mode(rte_eth_dev* dev, uint16_t queue, rte_eth_burst_mode* mode) noexcept {
     const SecondaryPort& port = SecondaryPort::of(dev);
     if (load_state(port.shared.rx[queue].state) == QueueState::absent) return -EINVAL;
-    const RxSpec spec = port.shared.bursts.rx_spec();
-    rte_strscpy(mode->info, port.format->rx_burst(spec).description, sizeof mode->info);
+    rte_strscpy(mode->info, port.rx_burst_name(), sizeof mode->info);
     return 0;
 }
 
 int tx_burst_mode(rte_eth_dev* dev, uint16_t queue, rte_eth_burst_mode* mode) noexcept {
     const SecondaryPort& port = SecondaryPort::of(dev);
     if (load_state(port.shared.tx[queue].state) == QueueState::absent) return -EINVAL;
-    const TxSpec spec = port.shared.bursts.tx_spec();
-    rte_strscpy(mode->info, port.format->tx_burst(spec).description, sizeof mode->info);
+    rte_strscpy(mode->info, port.tx_burst_name(), sizeof mode->info);
     return 0;
 }
 

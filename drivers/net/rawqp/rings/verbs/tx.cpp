@@ -157,9 +157,8 @@ Burst<eth_tx_burst_t> tx_burst(const TxSpec& spec) {
     const bool multi_segment = (spec.offloads & RTE_ETH_TX_OFFLOAD_MULTI_SEGS) != 0;
     const bool checksum = (spec.offloads & kChecksumOffloads) != 0;
     const bool inlining = spec.inline_bytes != 0;
-    const bool work_requests = spec.qp_ex != nullptr;
     return kBursts[size_t{multi_segment} | size_t{checksum} << 1 | size_t{wants_tso(spec)} << 2 |
-                   size_t{inlining} << 3 | size_t{work_requests} << 4];
+                   size_t{inlining} << 3 | size_t{spec.work_requests} << 4];
 }
 
 uint16_t tx_prepare(void* queue, rte_mbuf** packets, uint16_t count) {
