@@ -102,3 +102,14 @@ def taken(stack: Stack, frames: Sequence[bytes | Packet]) -> int:
     hits = [packet for packet in packets if packet.mark is not None]
     assert all((packet.mark, packet.queue) == (MARK, 2) for packet in hits)
     return len(hits)
+
+
+EVENT_OF_AGE = "flow aged event"
+
+
+def aged(stack: StackBase, destroy: str = "") -> list[str]:
+    """The rules and indirect actions of port 0 that have aged."""
+    answer = stack.testpmd.expect(f"flow aged 0 {destroy}", r"total aged flows: (\d+)")
+    rows = re.findall(r"(Flow|Indirect action)\s+(\d+)", answer.string)
+    assert len(rows) == int(answer[1])
+    return [" ".join(row) for row in rows]

@@ -8,7 +8,7 @@ from typing import Iterator
 
 import pytest
 from rig.flow_meters import Meters
-from rig.flow_rules import arrived, markers_for
+from rig.flow_rules import EVENT_OF_AGE, aged, arrived, markers_for
 from rig.flow_templates import configure
 from rig.packets import udp4
 from rig.stack import Stack
@@ -150,6 +150,38 @@ def test_a_rule_counts_what_comes_to_its_counter(stack: Stack, meters: Meters, g
         assert 10 <= through <= 10 + SLACK
         assert stack.testpmd.query_count(0, rule)[0] == (50 if all_ else through)
         stack.testpmd.destroy_flow(0, rule)
+
+
+@pytest.mark.parametrize(("actions", "shared"), [
+    ("meter mtr_id 1 / {age}", False),
+    ("meter mtr_id 1 / count / {age}", False),
+    ("{age} / meter mtr_id 1 / count", True),
+    ("count / meter mtr_id 1 / {age}", True),
+])
+def test_packets_that_a_meter_drops_keep_a_rule_young(stack: Stack, meters: Meters, actions: str, shared: bool) -> None:
+    """They match it, wherever its count is; once there are none, it ages."""
+    testpmd = stack.testpmd
+    meters.make(1, f"srtcm_rfc2697 {SLOW} 10 0 1", "g_actions drop / end y_actions drop / end r_actions drop / end")
+    since = testpmd.mark_output()
+    age = "age timeout 2"
+    if shared:
+        number = int(testpmd.expect("flow indirect_action 0 create ingress action age timeout 2 / end",
+                                    r"Indirect action #(\d+) created")[1])
+        age = f"indirect {number}"
+    busy = testpmd.create_flow(0, f"ingress pattern {TO_100} actions {actions.format(age=age)} / queue index 2 / end")
+    idle = testpmd.create_flow(0, "ingress pattern eth / ipv4 / udp dst is 102 / end"
+                                  " actions age timeout 3 / queue index 2 / end")
+    while EVENT_OF_AGE not in testpmd.program.output[since:]:
+        assert passed(stack, some(4)) == 0
+    assert aged(stack) == [f"Flow {idle}"]
+    if "count" in actions:
+        assert (testpmd.query_count(0, busy)[0] == 0) == ("mtr_id 1 / count" in actions)
+    testpmd.destroy_flow(0, idle)
+    testpmd.program.wait_for(EVENT_OF_AGE, testpmd.mark_output())
+    assert aged(stack) == [f"Indirect action {number}" if shared else f"Flow {busy}"]
+    testpmd.destroy_flow(0, busy)
+    if shared:
+        testpmd.expect(f"flow indirect_action 0 destroy action_id {number}", "destroyed")
 
 
 def test_disabled_and_enabled_again(stack: Stack, meters: Meters) -> None:

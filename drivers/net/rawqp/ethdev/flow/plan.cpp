@@ -191,7 +191,7 @@ Plan FlowTable::Impl::plan(const RulePosition& position, std::span<const Pattern
         plan.counter = own ? replaced->counter : steering.make_counter();
     }
     if (wanted.age != nullptr && !plan.age)
-        plan.age = make_ref<FlowAge>(plan.counter,
+        plan.age = make_ref<FlowAge>(wanted.counts_passed ? steering.make_counter() : plan.counter,
                                      *static_cast<const rte_flow_action_age*>(wanted.age->conf),
                                      FlowAge::Clock::now());
     plan.rss = wanted.shared_rss;

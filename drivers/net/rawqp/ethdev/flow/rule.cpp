@@ -72,6 +72,8 @@ void RuleTerms::fill(SteeringRequest& request) const {
     request.meter = meter;
     request.counts_passed = counts_passed;
     request.counter = counts_copies() ? nullptr : counter;
+    // Packets that the meter drops keep the rule from ageing: they match it.
+    request.matched = counts_passed && age ? age->counter() : nullptr;
 }
 
 const SteeringRequest& RuleRequest::of(const RulePart& part, uint16_t level) {

@@ -66,6 +66,7 @@ struct SteeringRequest {
     SampleRef sample;           ///< null: none
     MeterRef meter;             ///< null: none
     bool counts_passed = false; ///< the counter is behind the meter
+    CounterRef matched;         ///< with that, one before the meter; null: none
     /// The first engine that can express it, as Steering::engine_for() found; null: not looked up.
     const Engine* engine = nullptr;
 

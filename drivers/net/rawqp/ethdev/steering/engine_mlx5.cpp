@@ -377,7 +377,7 @@ const GroupTable* Mlx5Engine::create_entry(const SteeringRequest& request, Devic
     if (!acquire_edits(request, rule, actions)) return nullptr;
     if (request.sample && !sample(request, rule, actions)) return nullptr;
     if (request.meter && !meter(request, rule, actions)) return nullptr;
-    if (!request.counts_passed && !count(request.counter, actions)) return nullptr;
+    if (!count(request.counts_passed ? request.matched : request.counter, actions)) return nullptr;
     const uint32_t place = request.class_depth.value_or(request.level);
     PartRef entry = table->add(place, mlx5_match(request.pattern), actions);
     if (entry == nullptr) return nullptr;
