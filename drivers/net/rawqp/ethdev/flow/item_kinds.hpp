@@ -35,6 +35,11 @@ struct Asked {
     LayerBytes value{}, mask{}, last{};
     uint8_t index = 0; ///< which tag, of an item tag
 };
+/// Bits of a last that are zero or equal to the spec ask for no range, as rte_flow's guide says.
+[[nodiscard]] inline bool asks_for_range(const Asked& asked, const Field& field) {
+    return any_bit(asked.last, field.bit, field.bits) &&
+           any_bit(asked.last ^ asked.value, field.bit, field.bits);
+}
 /// An item without a spec has neither mask nor last, as rte_flow's guide says.
 [[nodiscard]] FlowResult<void> check_given(const rte_flow_item& item);
 /// For an item mark with a spec: checks that such marks exist.

@@ -195,9 +195,7 @@ FlowResult<void> Translator::fill(const rte_flow_item& item, Asked asked) {
     std::vector<const Field*> ranges;
     if (item.last != nullptr)
         for (const Field& field : fields_of(last()))
-            if (any_bit(asked.last, field.bit, field.bits) &&
-                any_bit(asked.last ^ asked.value, field.bit, field.bits))
-                ranges.push_back(&field);
+            if (asks_for_range(asked, field)) ranges.push_back(&field);
 
     // Fragments: of the offset and the more-fragments bit, devices only know whether all bits are
     // zero.

@@ -52,14 +52,19 @@ int drop(std::vector<std::unique_ptr<T>>& list, const T* handle, const char* wha
 FlowResult<Recipe> FlowTable::Impl::make_recipe(const rte_flow_attr& attributes,
                                                 const rte_flow_pattern_template& pattern,
                                                 const rte_flow_actions_template& actions) {
+    // The application's items and actions may be gone by now, and it does not know the copies.
+    const auto of_theirs = [&](FlowError error) {
+        if (error.cause != &attributes) error.cause = nullptr;
+        return tl::unexpected(std::move(error));
+    };
     auto planned = outline(&attributes, pattern.items.entries(), actions.actions.entries());
-    if (!planned) return tl::unexpected(planned.error());
+    if (!planned) return of_theirs(planned.error());
     OwnedRule model(rte_flow::make(*planned, masks));
     // How many levels there will be for its rules is unknown as yet.
     if (model->has_levels() && model->ranked() && put_at_one_level(*planned))
         model.reset(rte_flow::make(*planned, masks));
     auto values = values_of(*planned, *model, pattern);
-    if (!values) return tl::unexpected(values.error());
+    if (!values) return of_theirs(values.error());
     return Recipe{std::move(model), std::move(*values)};
 }
 

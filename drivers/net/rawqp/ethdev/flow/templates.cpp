@@ -89,11 +89,32 @@ const char* decided_field(const ItemKind& kind, const rte_flow_item& item,
     return nullptr;
 }
 
+/// Removes a last that asks for no range, and refuses others: rules give values.
+FlowResult<void> remove_last(rte_flow_item& item, const rte_flow_item& theirs) {
+    const ItemKind* const kind = kind_of(item.type);
+    if (item.last == nullptr || kind == nullptr) return {}; // the translator knows the others
+    rte_flow_item probe = item;
+    if (probe.spec == nullptr) probe.spec = kZeros.data();
+    const auto asked = read_item(*kind, probe);
+    if (!asked) {
+        FlowError error = asked.error();
+        error.cause = &theirs;
+        return tl::unexpected(std::move(error));
+    }
+    for (const Field& field : fields_of(kind->protocol))
+        if (asks_for_range(*asked, field))
+            return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ITEM_LAST, &theirs,
+                          "item {}: range on field {}: rules of a template give a value, which the "
+                          "device compares by the template's mask: leave last out, or create rules "
+                          "with ranges by rte_flow_create",
+                          item_name(item.type), field.name);
+    item.last = nullptr;
+    return {};
+}
+
 FlowResult<void> check_item(rte_flow_item& item, const rte_flow_item& next,
                             const rte_flow_item& theirs) {
-    if (item.last != nullptr)
-        return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ITEM_LAST, &theirs,
-                      "item {}: templates have masks and no ranges", item_name(item.type));
+    if (auto ok = remove_last(item, theirs); !ok) return ok;
     if (item.type == RTE_FLOW_ITEM_TYPE_TAG && item.spec != nullptr && item.mask != nullptr)
         const_cast<rte_flow_item_tag*>(static_cast<const rte_flow_item_tag*>(item.spec))->data = 0;
     else
