@@ -186,6 +186,29 @@ TEST_F(SoftwareTest, AnotherWordMakesThemCommands) {
     EXPECT_EQ(table->async_destroy(0, rule, nullptr, &error), 0) << error.message;
 }
 
+/// Also a rule of a shape seen before, whatever the device calls its refusal.
+TEST_F(SoftwareTest, ARefusalOfAKnownShapeMakesThemCommands) {
+    for (const int refusal : {EINVAL, ENOSYS, EOPNOTSUPP}) {
+        dr->refuses = 0;
+        auto* const to = marking_table();
+        ASSERT_NE(to, nullptr) << error.message;
+        const Rule rule =
+            of(1, Rule().item(RTE_FLOW_ITEM_TYPE_ETH).item(RTE_FLOW_ITEM_TYPE_IPV4).queue(2));
+        for (int i = 0; i < 2; ++i) {
+            rte_flow* const made = create(rule);
+            ASSERT_NE(made, nullptr) << error.message;
+            EXPECT_THAT(rules_of(1), SizeIs(1));
+            EXPECT_EQ(table->destroy(made, &error), 0) << error.message;
+        }
+        dr->refuses = refusal;
+        rte_flow* const made = create(rule);
+        ASSERT_NE(made, nullptr) << refusal << ": " << error.message;
+        EXPECT_THAT(rules_of(1), IsEmpty());
+        EXPECT_EQ(table->destroy(made, &error), 0) << error.message;
+        EXPECT_EQ(table->destroy(to, &error), 0) << error.message;
+    }
+}
+
 TEST_F(SoftwareTest, OtherActionsMakeThemCommands) {
     ASSERT_NE(create(jump(1)), nullptr) << error.message;
     ASSERT_NE(marking_table(), nullptr) << error.message;

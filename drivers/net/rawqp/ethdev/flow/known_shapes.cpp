@@ -147,8 +147,8 @@ FlowTable::Impl::create_alike(const rte_flow_attr* attr, const rte_flow_item* it
     auto rule = fill(*shape->table, 0, items, 0, actions);
     if (!rule || !reserve_ports(**rule) || !place(**rule)) return std::nullopt;
     auto created = enter(std::move(*rule));
-    // With these values another engine may be able to express the rule, or none.
-    if (!created && created.error().code == EOPNOTSUPP) return std::nullopt;
+    // With these values, or by now, another engine or way may be able to express the rule, or none.
+    if (!created && is_refusal(created.error().code)) return std::nullopt;
     return created;
 }
 

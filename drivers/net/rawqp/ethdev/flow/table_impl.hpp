@@ -104,8 +104,8 @@ struct FlowTable::Impl {
     /// existing rules would have to move there: runs `trial`, which leaves nothing behind, as if
     /// they had.
     template <class Trial> FlowResult<void> ask_commands(const FlowError& refused, Trial trial) {
-        constexpr std::array kLacks = {ENOTSUP, EINVAL, ENOSYS}; // also as the device says it
-        if (steering.way() == GroupWay::commands || std::ranges::count(kLacks, refused.code) == 0)
+        static_assert(is_refusal(ENOTSUP), "a lack is one, too");
+        if (steering.way() == GroupWay::commands || !is_refusal(refused.code))
             return tl::unexpected(refused);
         steering.set_way(GroupWay::commands);
         FlowResult<void> answer = trial();

@@ -13,6 +13,7 @@
 #include "drivers/net/rawqp/ethdev/steering/shared_objects.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <memory>
 #include <optional>
 
@@ -73,6 +74,13 @@ struct SteeringRequest {
     /// Whether it concerns groups that received packets reach by jumps.
     [[nodiscard]] bool of_groups() const { return !egress && (group != 0 || jump); }
 };
+
+/// Whether a device's errno refuses the combination, which another engine may express in a form
+/// that the device takes. Providers and kernels have different ones for that; all others (no
+/// memory, no room, a lost device) would come again.
+[[nodiscard]] constexpr bool is_refusal(int error) {
+    return error == EINVAL || error == EOPNOTSUPP || error == ENOSYS;
+}
 
 /// Whether LRO has anything to merge in what a rule brings to its target: no TCP goes to multicast
 /// addresses, and only verbs has default rules.

@@ -129,8 +129,6 @@ WantedRules rules_of_more_vlans(FilterState state, const FilterState& other, Rss
     return wanted_rules(state, qps);
 }
 
-bool is_refusal(int error) { return error == EINVAL || error == EOPNOTSUPP || error == ENOTSUP; }
-
 } // namespace
 
 struct Filters::Impl {

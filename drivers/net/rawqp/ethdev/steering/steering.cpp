@@ -33,9 +33,6 @@ void make_unmatchable(Layer& eth) {
     std::fill_n(eth.mask.begin(), 2 * kAddress, uint8_t{0xff});
 }
 
-/// A refusal of the combination, which another engine may express in a form that the device takes.
-bool is_refusal(int error) { return error == EINVAL || error == EOPNOTSUPP || error == ENOSYS; }
-
 std::string describe(const SteeringRequest& request) {
     const std::string kind = request.type == IBV_FLOW_ATTR_NORMAL        ? request.pattern.names()
                              : request.type == IBV_FLOW_ATTR_ALL_DEFAULT ? "all-default"
