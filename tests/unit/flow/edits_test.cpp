@@ -107,10 +107,62 @@ TEST_F(EditsTest, ModifyFieldSetsAddsAndSubtracts) {
     EXPECT_THAT(refused(with()), HasSubstr("as a whole: use offset 0 and width 8"));
     conf.width = 8;
     conf.dst.level = 2;
-    EXPECT_THAT(refused(with()), HasSubstr("level 2"));
+    EXPECT_THAT(refused(with()), HasSubstr("level 2 of the destination: only fields of outermost "
+                                           "headers (0 or 1) are changed and copied: take the "
+                                           "tunnel off before"));
     conf.dst.level = 0;
     conf.dst.field = RTE_FLOW_FIELD_START;
     EXPECT_THAT(refused(with()), HasSubstr("no such destination"));
+}
+
+TEST_F(EditsTest, ModifyFieldLeavesTunnelHeadersAsTheyAre) {
+    rte_flow_action_modify_field conf{};
+    conf.operation = RTE_FLOW_MODIFY_SET;
+    conf.width = 24;
+    const auto with = [&] {
+        return udp().action(RTE_FLOW_ACTION_TYPE_MODIFY_FIELD, &conf).queue(0);
+    };
+    for (const auto& [field, name] : {std::pair(RTE_FLOW_FIELD_VXLAN_VNI, "vxlan"),
+                                      std::pair(RTE_FLOW_FIELD_GENEVE_VNI, "geneve"),
+                                      std::pair(RTE_FLOW_FIELD_GTP_TEID, "gtp")}) {
+        conf.dst.field = field;
+        conf.src.field = RTE_FLOW_FIELD_VALUE;
+        const std::string of_dst = refused(with());
+        EXPECT_THAT(of_dst, HasSubstr(fmt::format("the destination is in the header of tunnel {}, "
+                                                  "which is neither changed nor copied",
+                                                  name)));
+        EXPECT_THAT(of_dst, HasSubstr("take the tunnel off and put one with another number on"));
+        conf.dst.field = RTE_FLOW_FIELD_META;
+        conf.src.field = field;
+        EXPECT_THAT(refused(with()),
+                    HasSubstr(fmt::format("the source is in the header of tunnel {}", name)));
+    }
+}
+
+/// The inner headers are the outermost ones by then.
+TEST_F(EditsTest, ModifyFieldOfInnerHeadersComesAfterDecapsulation) {
+    rte_flow_action_modify_field conf{};
+    conf.operation = RTE_FLOW_MODIFY_SET;
+    conf.dst.field = RTE_FLOW_FIELD_IPV4_TTL;
+    conf.src.field = RTE_FLOW_FIELD_VALUE;
+    conf.src.value[0] = 3;
+    conf.width = 8;
+    const auto inner = [&](bool taken_off) {
+        Rule rule = udp()
+                        .item(RTE_FLOW_ITEM_TYPE_VXLAN)
+                        .item(RTE_FLOW_ITEM_TYPE_ETH)
+                        .item(RTE_FLOW_ITEM_TYPE_IPV4);
+        if (taken_off) rule.action(RTE_FLOW_ACTION_TYPE_VXLAN_DECAP);
+        return rule.action(RTE_FLOW_ACTION_TYPE_MODIFY_FIELD, &conf).queue(0);
+    };
+    rte_flow* const made = create(inner(true));
+    ASSERT_NE(made, nullptr) << error.message;
+    EXPECT_TRUE(std::ranges::any_of(device.flow_actions, [](const auto& each) {
+        return each->bytes == hex("100a 0008 00000003");
+    }));
+    EXPECT_EQ(table->destroy(made, &error), 0);
+    conf.dst.level = 2;
+    EXPECT_THAT(refused(inner(false)), HasSubstr("take the tunnel off before"));
 }
 
 /// A value has the format of its field, with bits numbered from the lowest one.

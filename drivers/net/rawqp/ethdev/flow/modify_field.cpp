@@ -41,6 +41,32 @@ const ModifiableField* find_field(rte_flow_field_id id) {
     return field != std::end(kModifiable) ? field : nullptr;
 }
 
+/// The tunnel whose header has this field; null: none. Devices have numbers for these fields, too,
+/// those of VNIs for hardware steering only.
+const char* tunnel_of(rte_flow_field_id id) {
+    switch (id) {
+    case RTE_FLOW_FIELD_VXLAN_VNI: return "vxlan";
+    case RTE_FLOW_FIELD_GENEVE_VNI: return "geneve";
+    case RTE_FLOW_FIELD_GTP_TEID:
+    case RTE_FLOW_FIELD_GTP_PSC_QFI: return "gtp";
+    default: return nullptr;
+    }
+}
+
+tl::unexpected<FlowError> refuse_field(const rte_flow_action& action, rte_flow_field_id id,
+                                       const char* role) {
+    if (const char* const tunnel = tunnel_of(id))
+        return refuse(ENOTSUP, kConf, &action,
+                      "action modify_field: the {} is in the header of tunnel {}, which is neither "
+                      "changed nor copied: match it by its item, or take the tunnel off and put "
+                      "one with another number on (raw_decap, and raw_encap in an egress rule)",
+                      role, tunnel);
+    return refuse(ENOTSUP, kConf, &action,
+                  "action modify_field: no such {}: MAC, IP addresses, DSCP, ECN, TTL, hop limit, "
+                  "VLAN id, ports, TCP sequence and ack number and flags, meta, tags and mark are",
+                  role);
+}
+
 /// For metadata, a number in CPU order, as in their items.
 size_t value_bytes(const EditTarget& field) {
     return is_metadata(field.protocol) ? sizeof(uint32_t) : (field.bits + 7u) / 8u;
@@ -51,17 +77,13 @@ FlowResult<EditTarget> field_of(const HeadersNow& headers, const rte_flow_action
                                 const FieldData& data, const char* role, bool egress,
                                 bool changes) {
     const ModifiableField* const field = find_field(data.field);
-    if (field == nullptr)
-        return refuse(ENOTSUP, kConf, &action,
-                      "action modify_field: no such {}: MAC, IP addresses, DSCP, ECN, TTL, hop "
-                      "limit, VLAN id, ports, TCP sequence and ack number and flags, meta, tags "
-                      "and mark are",
-                      role);
+    if (field == nullptr) return refuse_field(action, data.field, role);
     if (!is_metadata(field->target.protocol)) {
         if (data.level > 1)
             return refuse(ENOTSUP, kConf, &action,
                           "action modify_field: level {} of the {}: only fields of outermost "
-                          "headers (0 or 1) are changed and copied",
+                          "headers (0 or 1) are changed and copied: take the tunnel off before "
+                          "(vxlan_decap, nvgre_decap, raw_decap), and the inner ones are those",
                           static_cast<unsigned>(data.level), role);
         return target_of(headers, {&field->target, 1}, action, changes);
     }
