@@ -4,6 +4,7 @@
 // libpcap is loaded on demand: this code is in a library that is preloaded into every program under
 // softhca, and libpcap would bring libdbus and more into each of them.
 #include "app/softhca/own_fd.hpp"
+#include "app/softhca/wire/capture_stream.hpp"
 #include "app/softhca/wire/frame.hpp"
 #include "app/softhca/wire/wires.hpp"
 
@@ -22,6 +23,7 @@ namespace {
 
 struct LibPcap {
     decltype(&::pcap_open_offline) open_offline;
+    decltype(&::pcap_fopen_offline) fopen_offline;
     decltype(&::pcap_open_dead) open_dead;
     decltype(&::pcap_close) close;
     decltype(&::pcap_datalink) datalink;
@@ -47,6 +49,7 @@ Result<LibPcap> load_libpcap() {
         complete = complete && function;
     };
     find(lib.open_offline, "pcap_open_offline");
+    find(lib.fopen_offline, "pcap_fopen_offline");
     find(lib.open_dead, "pcap_open_dead");
     find(lib.close, "pcap_close");
     find(lib.datalink, "pcap_datalink");
@@ -77,14 +80,18 @@ class PcapWire final : public Wire {
     PcapWire& operator=(const PcapWire&) = delete;
 
     Result<void> play(const std::string& path) {
-        char error[PCAP_ERRBUF_SIZE] = "";
-        in_ = lib_.open_offline(path.c_str(), error);
-        if (!in_) return fail(EINVAL, "wire pcap: cannot play {} ({})", path, error);
-        in_stream_.hold(lib_.file(in_));
-        if (lib_.datalink(in_) != DLT_EN10MB)
-            return fail(EINVAL, "wire pcap: {} holds no Ethernet frames (its link type is {})",
-                        path, lib_.datalink(in_));
         playing_ = path;
+        struct stat status {};
+        if (stat(path.c_str(), &status) == 0 && S_ISFIFO(status.st_mode)) {
+            auto stream = CaptureStream::open(path);
+            if (!stream) return tl::unexpected(stream.error());
+            arriving_ = std::move(*stream);
+            return {};
+        }
+        char error[PCAP_ERRBUF_SIZE] = "";
+        if (auto usable = use(lib_.open_offline(path.c_str(), error), error); !usable)
+            return usable;
+        in_stream_.hold(lib_.file(in_));
         return {};
     }
 
@@ -102,7 +109,7 @@ class PcapWire final : public Wire {
     }
 
     std::span<const std::byte> peek() override {
-        if (current_.empty() && in_ && started_) read_next();
+        if (current_.empty() && started_ && next_is_there()) read_next();
         return current_;
     }
     void pop() override { current_ = {}; }
@@ -124,8 +131,45 @@ class PcapWire final : public Wire {
     void flush() override {
         if (out_) lib_.dump_flush(out_);
     }
+    [[nodiscard]] int wait_fd() const override { return arriving_ ? arriving_->wait_fd() : -1; }
 
   private:
+    /// Plays that from now on; null, of which libpcap has told the error, is not playable.
+    Result<void> use(pcap_t* capture, const char* error) {
+        in_ = capture;
+        if (!in_) return fail(EINVAL, "wire pcap: cannot play {} ({})", playing_, error);
+        if (lib_.datalink(in_) != DLT_EN10MB)
+            return fail(EINVAL, "wire pcap: {} holds no Ethernet frames (its link type is {})",
+                        playing_, lib_.datalink(in_));
+        return {};
+    }
+
+    [[nodiscard]] bool next_is_there() {
+        if (!arriving_ || finished_) return in_;
+        if (!in_ && arriving_->ready()) begin();
+        return in_ && arriving_->ready();
+    }
+
+    /// With a capture that arrives over time, whose head is there.
+    void begin() {
+        char error[PCAP_ERRBUF_SIZE] = "";
+        std::FILE* const stream = arriving_->stream();
+        pcap_t* const capture = stream ? lib_.fopen_offline(stream, error) : nullptr;
+        if (stream && !capture) std::fclose(stream);
+        arriving_->taken();
+        if (const auto usable = use(capture, error); !usable) {
+            std::fputs(fmt::format("softhca: {}\n", usable.error().what).c_str(), stderr);
+            finish();
+        }
+    }
+
+    void finish() {
+        in_stream_.release();
+        if (in_) lib_.close(std::exchange(in_, nullptr));
+        if (arriving_) arriving_->close();
+        finished_ = true;
+    }
+
     Result<void> lock(const std::string& path) {
         Fd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666));
         struct stat status {};
@@ -154,10 +198,10 @@ class PcapWire final : public Wire {
         const long position = std::ftell(lib_.file(in_)); // -1: a pipe
         if (const int status = lib_.next_ex(in_, &header, &data); status != 1) {
             if (status != PCAP_ERROR_BREAK) complain(position); // that is the end
-            in_stream_.release();
-            lib_.close(std::exchange(in_, nullptr));
+            finish();
             return;
         }
+        if (arriving_) arriving_->taken();
         played_++;
         auto length = std::min<uint32_t>(header->caplen, kMaxFrame);
         std::memcpy(received_.data(), data, length);
@@ -168,12 +212,13 @@ class PcapWire final : public Wire {
     }
 
     LibPcap lib_;
+    std::unique_ptr<CaptureStream> arriving_; ///< what in_ reads, if that arrives over time
     pcap_t* in_ = nullptr;
     pcap_t* format_ = nullptr; ///< says what the records of out_ are
     pcap_dumper_t* out_ = nullptr;
     OwnStream in_stream_, out_stream_; ///< of in_ and out_
     OwnFd lock_;                       ///< held as long as out_ is written to
-    bool started_ = false;
+    bool started_ = false, finished_ = false;
     std::string playing_; ///< the file that in_ reads
     uint64_t played_ = 0; ///< frames of it
     std::span<const std::byte> current_;

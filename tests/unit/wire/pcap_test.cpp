@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include "common/fd.hpp"
 #include "tests/unit/wire/child.hpp"
 #include "tests/unit/wire/traffic.hpp"
 
 #include <algorithm>
 #include <csignal>
+#include <fcntl.h>
 #include <filesystem>
 #include <fmt/format.h>
 #include <fstream>
+#include <poll.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 namespace {
 
@@ -26,6 +30,18 @@ struct PcapRecordHeader {
     uint32_t seconds = 0, microseconds = 0, captured = 0, length = 0;
 };
 
+template <class T> std::string bytes_of(const T& value) {
+    return {reinterpret_cast<const char*>(&value), sizeof value};
+}
+std::string record_of(size_t length) {
+    const PcapRecordHeader header{.captured = uint32_t(length), .length = uint32_t(length)};
+    return bytes_of(header) + std::string(length, char(length));
+}
+
+/// What exit(3) does with streams. Not exit itself: LeakSanitizer would look for leaks, and not see
+/// the stacks of the parent's threads.
+int close_streams() { return fcloseall(); }
+
 class PcapWireTest : public testing::Test {
   protected:
     void SetUp() override {
@@ -39,12 +55,9 @@ class PcapWireTest : public testing::Test {
 
     void write_capture(const std::vector<size_t>& lengths, PcapFileHeader header = {}) {
         std::ofstream file(in_, std::ios::binary);
-        file.write(reinterpret_cast<const char*>(&header), sizeof header);
-        for (const size_t length : lengths) {
-            const PcapRecordHeader record{.captured = uint32_t(length), .length = uint32_t(length)};
-            file.write(reinterpret_cast<const char*>(&record), sizeof record);
-            file << std::string(length, char(length));
-        }
+        file << bytes_of(header);
+        for (const size_t length : lengths)
+            file << record_of(length);
     }
 
     std::string folder_, in_, out_;
@@ -142,6 +155,144 @@ TEST_F(PcapWireTest, AWholeFileEndsWithoutAWord) {
     EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
 }
 
+/// What a program writes bit by bit into a FIFO that a port plays.
+class PipedPcapWireTest : public PcapWireTest {
+  protected:
+    void SetUp() override {
+        PcapWireTest::SetUp();
+        ASSERT_EQ(mkfifo(in_.c_str(), 0600), 0);
+    }
+    /// So that it does not wait for the wire to open the FIFO.
+    void open_writer() { writer_ = Fd(::open(in_.c_str(), O_RDWR | O_CLOEXEC)); }
+    void write(std::string_view bytes) {
+        ASSERT_EQ(::write(writer_.get(), bytes.data(), bytes.size()), ssize_t(bytes.size()));
+    }
+    /// None is there before the last byte is.
+    void write_in_pieces(Wire& wire, std::string_view bytes) {
+        for (const size_t size : {size_t{1}, size_t{7}, bytes.size() - 9, size_t{1}}) {
+            EXPECT_TRUE(wire.peek().empty()) << bytes.size();
+            write(bytes.substr(0, size));
+            bytes.remove_prefix(size);
+        }
+    }
+
+    Fd writer_;
+};
+
+TEST_F(PipedPcapWireTest, APauseInMidRecordHoldsNobody) {
+    open_writer();
+    const auto wire = open("pcap:" + in_);
+    wire->start();
+    write_in_pieces(*wire, bytes_of(PcapFileHeader{}));
+    for (const size_t length : {60, 61, 9018, 10}) {
+        write_in_pieces(*wire, record_of(length));
+        ASSERT_EQ(wire->peek().size(), length);
+        wire->pop();
+    }
+    write(record_of(62) + record_of(63) + record_of(64).substr(0, 30));
+    for (const size_t length : {62, 63}) {
+        ASSERT_EQ(wire->peek().size(), length);
+        wire->pop();
+    }
+    EXPECT_TRUE(wire->peek().empty());
+    testing::internal::CaptureStderr();
+    writer_.reset();
+    EXPECT_TRUE(wire->peek().empty());
+    const std::string said = testing::internal::GetCapturedStderr();
+    EXPECT_NE(said.find("damaged from frame 7 on ("), std::string::npos) << said;
+}
+
+TEST_F(PipedPcapWireTest, CapturesOfBlocks) {
+    // Section, interface with an option, statistics (not a packet), packet of 61 bytes, all in the
+    // other byte order.
+    const auto words = [](std::initializer_list<uint32_t> list) {
+        std::string bytes;
+        for (const uint32_t word : list)
+            bytes += bytes_of(__builtin_bswap32(word));
+        return bytes;
+    };
+    const std::string section = words({0x0a0d0d0a, 28, 0x1a2b3c4d, 0x00010000, ~0u, ~0u, 28});
+    const std::string interface = words({1, 20, 1 << 16, 0, 20});
+    const std::string statistics = words({5, 24, 0, 0, 0, 24});
+    const std::string packet =
+        words({6, 32 + 64, 0, 0, 0, 61, 61}) + std::string(64, '\1') + words({32 + 64});
+    open_writer();
+    const auto wire = open("pcap:" + in_);
+    wire->start();
+    for (const std::string& block : {section, statistics, interface})
+        write_in_pieces(*wire, block);
+    for (int i = 0; i < 3; ++i) {
+        write_in_pieces(*wire, statistics);
+        write_in_pieces(*wire, packet);
+        ASSERT_EQ(wire->peek().size(), 61u);
+        wire->pop();
+    }
+    testing::internal::CaptureStderr();
+    writer_.reset();
+    EXPECT_TRUE(wire->peek().empty());
+    EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+}
+
+TEST_F(PipedPcapWireTest, TheWriterMayComeLate) {
+    const auto wire = open("pcap:" + in_);
+    wire->start();
+    EXPECT_TRUE(wire->peek().empty());
+    EXPECT_TRUE(wire->peek().empty());
+    pollfd state{wire->wait_fd(), POLLIN, 0};
+    EXPECT_EQ(poll(&state, 1, 0), 0);
+    open_writer();
+    write(bytes_of(PcapFileHeader{}) + record_of(60));
+    EXPECT_EQ(poll(&state, 1, 0), 1);
+    EXPECT_EQ(wire->peek().size(), 60u);
+}
+
+TEST_F(PipedPcapWireTest, NothingIsTakenBeforeTheStart) {
+    open_writer();
+    const std::string capture = bytes_of(PcapFileHeader{}) + record_of(60);
+    {
+        const auto unused = open("pcap:" + in_);
+        write(capture);
+        EXPECT_TRUE(unused->peek().empty());
+    }
+    const auto wire = open("pcap:" + in_);
+    wire->start();
+    EXPECT_EQ(wire->peek().size(), 60u);
+}
+
+TEST_F(PipedPcapWireTest, WhatIsNoCaptureIsSaid) {
+    const std::string any = bytes_of(PcapFileHeader{.link_type = 113});
+    PcapRecordHeader absurd{.captured = 0x7fffffff, .length = 60};
+    for (const auto& [bytes, said] :
+         {std::pair{std::string(30, 'x'), "cannot play"},
+          {any, "no Ethernet frames"},
+          {bytes_of(PcapFileHeader{}) + bytes_of(absurd), "damaged from frame 1 on"}}) {
+        open_writer();
+        const auto wire = open("pcap:" + in_);
+        wire->start();
+        testing::internal::CaptureStderr();
+        write(bytes);
+        EXPECT_TRUE(wire->peek().empty());
+        EXPECT_TRUE(wire->peek().empty());
+        const std::string heard = testing::internal::GetCapturedStderr();
+        EXPECT_NE(heard.find(said), std::string::npos) << heard;
+        EXPECT_EQ(std::ranges::count(heard, '\n'), 1) << heard;
+        pollfd state{wire->wait_fd(), POLLIN, 0};
+        EXPECT_EQ(poll(&state, 1, 0), 0) << "would keep the device thread awake";
+    }
+}
+
+TEST_F(PipedPcapWireTest, FlushingAllStreamsDoesNotWait) {
+    open_writer();
+    const auto wire = open("pcap:" + in_);
+    wire->start();
+    write(bytes_of(PcapFileHeader{}) + record_of(60) + "half a record");
+    EXPECT_EQ(wire->peek().size(), 60u);
+    EXPECT_EQ(std::fflush(nullptr), 0);
+    EXPECT_EQ(Child(close_streams).wait(), 0);
+    wire->pop();
+    EXPECT_TRUE(wire->peek().empty());
+}
+
 TEST_F(PcapWireTest, UnusableFilesAreErrors) {
     EXPECT_NE(error_of("pcap:/nonexistent.pcap").find("/nonexistent.pcap"), std::string::npos);
     EXPECT_NE(error_of("pcap:,/nonexistent/out.pcap").find("cannot record"), std::string::npos);
@@ -173,10 +324,6 @@ TEST_F(PcapWireTest, AFileHasOneRecorderAtATime) {
     const auto wire = open("pcap:," + out_);
     EXPECT_EQ(std::filesystem::file_size(out_), sizeof(PcapFileHeader));
 }
-
-/// What exit(3) does with streams. Not exit itself: LeakSanitizer would look for leaks, and not see
-/// the stacks of the parent's threads.
-int close_streams() { return fcloseall(); }
 
 /// exit(3) puts the offset of a file, which parent and child share, back to what was read of it.
 TEST_F(PcapWireTest, AForkedChildThatExitsDoesNotRewindWhatIsPlayed) {
