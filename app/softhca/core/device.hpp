@@ -263,6 +263,8 @@ class Device {
     /// Queries as many as `counts` has room for; the entries of counters that do not exist stay
     /// unchanged.
     void query_flow_counters(Number first, std::span<FlowCounts> counts, bool clear);
+    /// Takes off what an earlier query has returned. What was counted since then stays.
+    void deduct_flow_counts(Number first, std::span<const FlowCounts> counts);
     void destroy_all_flow_tables(); ///< and everything that entries name, except TIRs
 
     [[nodiscard]] Outcome<QueueCounters> sq_counters(Number sqn) const;

@@ -2,6 +2,8 @@
 // Control calls about flow tables. Each takes the device lock.
 #include "app/softhca/core/device_state.hpp"
 
+#include <algorithm>
+
 namespace softhca::core {
 namespace {
 
@@ -117,6 +119,17 @@ void Device::query_flow_counters(Number first, std::span<FlowCounts> counts, boo
     for (FlowCounts& to : counts) {
         FlowCounter* const found = state_->flow_tables.find_counter(first++);
         if (found) to = clear ? std::exchange(found->counts, {}) : found->counts;
+    }
+}
+
+void Device::deduct_flow_counts(Number first, std::span<const FlowCounts> counts) {
+    const ControlLock lock(*state_);
+    for (const FlowCounts& known : counts) {
+        FlowCounter* const found = state_->flow_tables.find_counter(first++);
+        if (!found) continue;
+        // Somebody else may have cleared it meanwhile.
+        found->counts.packets -= std::min(found->counts.packets, known.packets);
+        found->counts.bytes -= std::min(found->counts.bytes, known.bytes);
     }
 }
 

@@ -377,10 +377,9 @@ constexpr Field kDumpKey{0x60, 32}, kDumpAddress{0x80, 64}, kDump{0xc1, 1},
     kDumpedCounters{0xc2, 30};
 constexpr uint64_t kMostQueried = uint64_t{1} << kLogMaxQueriedCounters;
 
-/// The values of a run of counters, in the format of answers. Numbers without a counter, or with
-/// another user's, read as zero.
-std::vector<std::byte> read_counters(Firmware& firmware, core::Number first, size_t count,
-                                     bool clear) {
+/// The counts of a run of counters. Numbers without a counter, or with another user's, have none.
+std::vector<core::FlowCounts> read_counters(Firmware& firmware, core::Number first, size_t count,
+                                            bool clear) {
     std::vector<core::FlowCounts> counts(count);
     for (size_t done = 0; done < count;) {
         const core::Number number = first + static_cast<core::Number>(done);
@@ -391,7 +390,12 @@ std::vector<std::byte> read_counters(Firmware& firmware, core::Number first, siz
                                                 clear);
         done += std::max<size_t>(run, 1);
     }
-    std::vector<std::byte> values(count * PRM_BYTES(traffic_counter));
+    return counts;
+}
+
+/// In the format of answers.
+std::vector<std::byte> values_of(std::span<const core::FlowCounts> counts) {
+    std::vector<std::byte> values(counts.size() * PRM_BYTES(traffic_counter));
     std::byte* to = values.data();
     for (const core::FlowCounts& one : counts) {
         net::store_be(to + PRM(traffic_counter, packets).offset / 8, one.packets);
@@ -401,30 +405,30 @@ std::vector<std::byte> read_counters(Firmware& firmware, core::Number first, siz
     return values;
 }
 
+/// Writes counts to memory. Those that cannot be written are not cleared: they would be lost.
+FwStatus dump_counters(Firmware& firmware, Fields in, core::Number first, size_t count,
+                       bool clear) {
+    const auto key = static_cast<uint32_t>(in.get(kDumpKey));
+    if (!firmware.objects.exist({{Kind::mkey, key >> 8}})) return FwStatus::bad_resource;
+    const auto counts = read_counters(firmware, first, count, false);
+    const auto written = firmware.device.write_memory(key, in.get(kDumpAddress), values_of(counts));
+    // Others' counters are not among the counts, so nothing is taken off them.
+    if (written && clear) firmware.device.deduct_flow_counts(first, counts);
+    return status_of(written);
+}
+
 /// One counter, or a run of them, whose values may go to memory instead of the answer.
 FwStatus query_flow_counter(Firmware& firmware, Command& command) {
     const Fields in = command.input();
     const core::Number first = number(in, PRM(query_flow_counter_in, flow_counter_id));
     const uint64_t asked = in.get(kDumpedCounters);
-    const bool dumps = in.get(kDump) != 0;
     if (asked == 0 && firmware.objects.run_from(Kind::flow_counters, first) == 0)
         return FwStatus::bad_resource;
     if (asked > kMostQueried) return FwStatus::exceeded_limit;
-    const auto key = static_cast<uint32_t>(in.get(kDumpKey));
-    if (dumps && !firmware.objects.exist({{Kind::mkey, key >> 8}})) return FwStatus::bad_resource;
+    const size_t count = std::max<uint64_t>(asked, 1);
     const bool clears = in.get(PRM(query_flow_counter_in, clear)) != 0;
-    const auto read = [&](bool clear) {
-        return read_counters(firmware, first, std::max<uint64_t>(asked, 1), clear);
-    };
-    const auto dump = [&](bool clear) {
-        return status_of(firmware.device.write_memory(key, in.get(kDumpAddress), read(clear)));
-    };
-    if (dumps) {
-        // Counts that cannot be written must not be cleared: they would be lost.
-        const FwStatus written = dump(false);
-        return written == FwStatus::ok && clears ? dump(true) : written;
-    }
-    const auto values = read(clears);
+    if (in.get(kDump) != 0) return dump_counters(firmware, in, first, count, clears);
+    const auto values = values_of(read_counters(firmware, first, count, clears));
     constexpr size_t kHead = PRM_BYTES(query_flow_counter_out);
     const size_t room = std::max(command.out.size(), kHead) - kHead;
     std::memcpy(command.out.data() + kHead, values.data(), std::min(room, values.size()));

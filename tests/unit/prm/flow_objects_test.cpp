@@ -2,6 +2,9 @@
 // Flow objects have an owner, and counters come in bulks.
 #include "tests/unit/prm/users.hpp"
 
+#include <atomic>
+#include <thread>
+
 namespace prm_test {
 namespace {
 
@@ -222,14 +225,14 @@ class CountersInMemoryTest : public UsersTest {
     static constexpr uint64_t kAddress = 0x10000; // of mkey_request()
 
     /// Asks for the counter's value in memory, from where on it counts from zero again.
-    FwStatus move_count(Number counter, uint32_t key, uint64_t address) {
+    FwStatus move_count(Number counter, uint32_t key, uint64_t address, uint64_t count = 1) {
         return status(by(mine, REQUEST(QUERY_FLOW_COUNTER, query_flow_counter)
                                    .set(PRM(query_flow_counter_in, flow_counter_id), counter)
                                    .set(PRM(query_flow_counter_in, clear), 1)
                                    .set({0x60, 32}, key)     // as net_mlx5 does
                                    .set({0x80, 64}, address) // (mlx5_prm.h of DPDK)
                                    .set({0xc1, 1}, 1)
-                                   .set({0xc2, 30}, 1)));
+                                   .set({0xc2, 30}, count)));
     }
     uint64_t packets(Number counter) {
         return transport->device().query_flow_counter(counter, false)->packets;
@@ -289,6 +292,41 @@ TEST_P(CountersInMemoryTest, WhatCannotBeWrittenIsNotCleared) {
     EXPECT_EQ(move_count(counter, index << 8, kAddress), FwStatus::ok);
     EXPECT_EQ(packets(counter), 0u);
     EXPECT_EQ(net::load_be<uint64_t>(transport->pages()), 3u);
+}
+
+/// A program that takes counts from memory as they appear must not find them a second time. This
+/// one takes one of many, so that it has time before all are written. Not one at an end of a page:
+/// memcpy may write there twice.
+TEST_P(CountersInMemoryTest, CountsAreWrittenOnce) {
+    constexpr uint64_t kBulk = 4, kCounters = kBulk * 128, kDumps = 2000;
+    constexpr uint8_t kTaken = 0xff; // a count's first byte is 0 here
+    constexpr size_t kAt = 100 * PRM_BYTES(traffic_counter);
+    const Number bulk =
+        run(by(mine, REQUEST(ALLOC_FLOW_COUNTER, alloc_flow_counter)
+                         .set(PRM(alloc_flow_counter_in, flow_counter_bulk), kBulk)))
+            .get(PRM(alloc_flow_counter_out, flow_counter_id));
+    const Number index = made(by(mine, mkey_request(MLX5_MKC_ACCESS_MODE_MTT)));
+    const std::atomic_ref count(*reinterpret_cast<uint8_t*>(transport->pages() + kAt));
+    count = kTaken;
+    std::atomic<uint64_t> taken{0};
+    std::atomic<bool> stop{false};
+    std::thread program([&] {
+        while (!stop) {
+            if (count == kTaken) continue;
+            count = kTaken;
+            taken++;
+        }
+    });
+    FwStatus status = FwStatus::ok;
+    for (uint64_t dumps = 1; dumps <= kDumps && status == FwStatus::ok; dumps++) {
+        status = move_count(bulk, index << 8, kAddress, kCounters);
+        while (status == FwStatus::ok && taken < dumps)
+            std::this_thread::yield();
+    }
+    stop = true;
+    program.join();
+    EXPECT_EQ(status, FwStatus::ok);
+    EXPECT_EQ(taken, kDumps);
 }
 
 INSTANTIATE_TEST_SUITE_P(Transports, CountersInMemoryTest, transports(), name_of);
