@@ -34,6 +34,7 @@ enum class WqeOpcode : uint8_t {
     wait = 0x0f, ///< holds the queue up (wait.hpp)
     rdma_read = 0x10,
     send_enable = 0x17,       ///< lets another queue proceed (wait.hpp)
+    umr = 0x25,               ///< changes a memory key
     flow_table_access = 0x2c, ///< writes what steering entries refer to (flow_table_access.hpp)
     access_aso = 0x2d,        ///< reads and writes an ASO object (aso.hpp)
     enhanced_mpw = 0x29,      ///< eMPW: one Ethernet segment, then one data segment per packet

@@ -138,7 +138,8 @@ inline SendFault SendWqe::decode() {
         return decode_aso(bytes(), request_, meter_mask_);
     case mlx5::WqeOpcode::wait:
     case mlx5::WqeOpcode::send_enable: return decode_cross_channel(opcode);
-    default: return opcode_ == kUmrOpcode ? decode_key_change() : SendFault::bad_opcode;
+    case mlx5::WqeOpcode::umr: return decode_key_change();
+    default: return SendFault::bad_opcode;
     }
     return decode_eth();
 }

@@ -18,8 +18,6 @@
 
 namespace softhca::core::mlx5_rings {
 
-inline constexpr uint8_t kUmrOpcode = 0x25; ///< MLX5_OPCODE_UMR
-
 struct WqeUmrCtrlSeg {
     uint8_t flags; ///< kUmr*
     uint8_t reserved0[3];
