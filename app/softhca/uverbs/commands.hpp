@@ -17,8 +17,7 @@ struct Method {
     uint16_t object, method;
     const char* name; ///< null: does its own tracing
     Errno (*run)(Context&, const IoctlAttributes&);
-    /// What the method knows: handles and file descriptors; all else.
-    AttributeIds handles, data;
+    AttributeSpecs attributes{};
     bool before_context = false; ///< may be called before GET_CONTEXT
 };
 

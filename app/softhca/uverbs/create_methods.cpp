@@ -72,6 +72,7 @@ Errno create_cq_method(Context& context, const IoctlAttributes& attributes) {
 
 Errno create_qp_method(Context& context, const IoctlAttributes& attributes) {
     ib_uverbs_ex_create_qp request{};
+    if (!attributes.has(UVERBS_ATTR_CREATE_QP_PD_HANDLE)) return ENOENT; // or it is an XRC target
     Errno error =
         read_handle<Pd>(context, attributes, UVERBS_ATTR_CREATE_QP_PD_HANDLE, request.pd_handle);
     if (!error)

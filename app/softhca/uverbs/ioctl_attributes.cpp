@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "app/softhca/uverbs/ioctl_attributes.hpp"
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
+#include <tuple>
+#include <utility>
 
 namespace softhca::uverbs {
 namespace {
 
+using Kind = AttributeSpec::Kind;
 constexpr size_t kInPlace = sizeof(ib_uverbs_attr::data);
 
 void* pointer_of(const ib_uverbs_attr& attribute) {
@@ -20,19 +25,49 @@ ib_uverbs_attr* IoctlAttributes::find(uint16_t id) const {
     return nullptr;
 }
 
-Errno IoctlAttributes::check(AttributeIds handles, AttributeIds data) const {
-    AttributeIds seen{};
-    for (size_t i = 0; i < header_.num_attrs; i++) {
-        const ib_uverbs_attr& attribute = header_.attrs[i];
-        const bool handle = handles.has(attribute.attr_id);
-        if (!handle && !data.has(attribute.attr_id)) {
+Errno IoctlAttributes::check(const AttributeSpecs& specs) const {
+    std::array<bool, std::tuple_size_v<AttributeSpecs>> seen{};
+    for (const ib_uverbs_attr& attribute : std::span(header_.attrs, header_.num_attrs)) {
+        const auto spec = std::ranges::find_if(specs, [&](const AttributeSpec& known) {
+            return known.kind != Kind::none && known.id == attribute.attr_id;
+        });
+        if (spec == specs.end()) {
             if (attribute.flags & UVERBS_ATTR_F_MANDATORY) return EPROTONOSUPPORT;
             continue;
         }
-        if (seen.has(attribute.attr_id) || (handle && attribute.len != 0)) return EINVAL;
-        seen.add(attribute.attr_id);
+        bool& before = seen[static_cast<size_t>(spec - specs.begin())];
+        if (std::exchange(before, true)) return EINVAL;
+        if (const Errno error = check_one(attribute, *spec)) return error;
     }
+    for (size_t i = 0; i < specs.size(); i++)
+        if (specs[i].kind != Kind::none && specs[i].mandatory && !seen[i]) return EINVAL;
     return 0;
+}
+
+Errno IoctlAttributes::check_one(const ib_uverbs_attr& attribute, const AttributeSpec& spec) const {
+    if (spec.kind == Kind::flow_type) return check_flow_type(attribute);
+    if (spec.extensible && spec.kind == Kind::in && has_more_than(attribute, spec.longest))
+        return EOPNOTSUPP;
+    const bool too_long = attribute.len > spec.longest && !spec.extensible;
+    const bool ragged = spec.kind == Kind::handles && attribute.len % sizeof(uint32_t) != 0;
+    if (attribute.len < spec.shortest || too_long || ragged || attribute.attr_data.reserved)
+        return EINVAL;
+    return 0;
+}
+
+Errno IoctlAttributes::check_flow_type(const ib_uverbs_attr& attribute) const {
+    const auto& selected = attribute.attr_data.enum_data;
+    if (selected.elem_id > MLX5_IB_FLOW_TYPE_MC_DEFAULT) return EOPNOTSUPP;
+    // Only flows of the normal type have a priority.
+    const size_t length = selected.elem_id == MLX5_IB_FLOW_TYPE_NORMAL ? sizeof(uint16_t) : 0;
+    return selected.reserved || attribute.len != length ? EINVAL : 0;
+}
+
+/// Memory that cannot be read may hold anything.
+bool IoctlAttributes::has_more_than(const ib_uverbs_attr& attribute, size_t known) const {
+    if (attribute.len <= known) return false;
+    if (attribute.len > kInPlace && !memory_.has(pointer_of(attribute), attribute.len)) return true;
+    return in(attribute.attr_id).has_more_than(known);
 }
 
 bool IoctlAttributes::pointers_are_good(std::span<const uint16_t> ids, bool write) const {

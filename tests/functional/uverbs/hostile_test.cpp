@@ -9,6 +9,7 @@
 #include <rdma/ib_user_ioctl_cmds.h>
 #include <rdma/ib_user_ioctl_verbs.h>
 #include <rdma/ib_user_verbs.h>
+#include <rdma/mlx5_user_ioctl_cmds.h>
 #include <rdma/rdma_user_ioctl_cmds.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -45,7 +46,15 @@ class Request {
     }
     /// The last attribute, without which the request would not be what the program wants.
     Request& mandatory() {
-        header().attrs[header().num_attrs - 1].flags = UVERBS_ATTR_F_MANDATORY;
+        last().flags = UVERBS_ATTR_F_MANDATORY;
+        return *this;
+    }
+    Request& reserved() {
+        last().attr_data.reserved = 1;
+        return *this;
+    }
+    Request& selects(uint8_t element, uint8_t reserved = 0) {
+        last().attr_data.enum_data = {element, reserved};
         return *this;
     }
     /// Returns 0 or errno.
@@ -53,6 +62,7 @@ class Request {
     ib_uverbs_ioctl_hdr& header() { return *reinterpret_cast<ib_uverbs_ioctl_hdr*>(words_.data()); }
 
   private:
+    ib_uverbs_attr& last() { return header().attrs[header().num_attrs - 1]; }
     Request& add(const ib_uverbs_attr& attribute) {
         const size_t at = words_.size();
         words_.resize(at + sizeof attribute / 8);
@@ -159,6 +169,121 @@ TEST_F(HostileTest, HandlesHaveNoLength) {
     };
     EXPECT_EQ(query(0), 0);
     EXPECT_EQ(query(sizeof(uint32_t)), EINVAL);
+}
+
+/// QUERY_PORT, whose attributes a test changes.
+struct PortQuery {
+    uint64_t port = 1;
+    std::array<uint8_t, sizeof(ib_uverbs_query_port_resp_ex) + 8> answer{};
+
+    [[nodiscard]] Request request() const {
+        return {UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_PORT};
+    }
+    Request& ask(Request& request, uint16_t size = sizeof(uint64_t)) const {
+        return request.in(UVERBS_ATTR_QUERY_PORT_PORT_NUM, &port, size);
+    }
+    Request& answer_to(Request& request, size_t size = sizeof(ib_uverbs_query_port_resp_ex)) const {
+        return request.pointer(UVERBS_ATTR_QUERY_PORT_RESP,
+                               reinterpret_cast<uint64_t>(answer.data()),
+                               static_cast<uint16_t>(size));
+    }
+};
+
+TEST_F(HostileTest, WhatAMethodNeedsIsThere) {
+    const PortQuery query;
+    Request neither = query.request(), question = query.request(), answer = query.request();
+    EXPECT_EQ(neither.send(fd()), EINVAL);
+    EXPECT_EQ(query.ask(question).send(fd()), EINVAL);
+    EXPECT_EQ(query.answer_to(answer).send(fd()), EINVAL);
+    EXPECT_EQ(query.answer_to(query.ask(neither)).send(fd()), 0);
+}
+
+TEST_F(HostileTest, AttributesHaveTheLengthOfTheirType) {
+    PortQuery query;
+    for (const uint16_t length : {0, 4, 9, 16}) {
+        Request request = query.request();
+        EXPECT_EQ(query.answer_to(query.ask(request, length)).send(fd()), EINVAL) << length;
+    }
+    Request shorter = query.request(), longer = query.request();
+    EXPECT_EQ(query.answer_to(query.ask(shorter), 8).send(fd()), EINVAL);
+    query.answer.fill(0xff);
+    EXPECT_EQ(query.answer_to(query.ask(longer), query.answer.size()).send(fd()), 0)
+        << "a struct that may grow";
+    EXPECT_EQ(query.answer.back(), 0);
+
+    uint64_t number = 0;
+    for (const uint16_t length : {sizeof(uint16_t), sizeof(uint64_t)}) {
+        Request request(UVERBS_OBJECT_PD, MLX5_IB_METHOD_PD_QUERY);
+        request.pointer(MLX5_IB_ATTR_QUERY_PD_HANDLE, pd->handle, 0);
+        request.pointer(MLX5_IB_ATTR_QUERY_PD_RESP_PDN, reinterpret_cast<uint64_t>(&number),
+                        length);
+        EXPECT_EQ(request.send(fd()), EINVAL) << length;
+    }
+}
+
+TEST_F(HostileTest, ReservedFieldsOfAttributesAreZero) {
+    const PortQuery query;
+    Request question = query.request(), answer = query.request();
+    EXPECT_EQ(query.answer_to(query.ask(question).reserved()).send(fd()), EINVAL);
+    EXPECT_EQ(query.answer_to(query.ask(answer)).reserved().send(fd()), EINVAL);
+
+    uint32_t number = 0;
+    Request pd_query(UVERBS_OBJECT_PD, MLX5_IB_METHOD_PD_QUERY);
+    pd_query.pointer(MLX5_IB_ATTR_QUERY_PD_HANDLE, pd->handle, 0).reserved();
+    pd_query.pointer(MLX5_IB_ATTR_QUERY_PD_RESP_PDN, reinterpret_cast<uint64_t>(&number),
+                     sizeof number);
+    EXPECT_EQ(pd_query.send(fd()), EINVAL);
+}
+
+TEST_F(HostileTest, CapabilitiesThatNoKernelKnowsAreRefused) {
+    const auto create = [&](uint32_t unknown, size_t size) {
+        struct {
+            ib_uverbs_qp_cap cap{};
+            uint32_t unknown = 0;
+        } wanted;
+        wanted.unknown = unknown;
+        ib_uverbs_qp_cap given{};
+        const uint64_t type = IB_UVERBS_QPT_RAW_PACKET, user = 0;
+        uint32_t number = 0;
+        Request request(UVERBS_OBJECT_QP, UVERBS_METHOD_QP_CREATE);
+        request.pointer(UVERBS_ATTR_CREATE_QP_HANDLE, 0, 0);
+        request.in(UVERBS_ATTR_CREATE_QP_USER_HANDLE, &user, sizeof user);
+        request.in(UVERBS_ATTR_CREATE_QP_CAP, &wanted, static_cast<uint16_t>(size));
+        request.in(UVERBS_ATTR_CREATE_QP_TYPE, &type, sizeof type);
+        request.pointer(UVERBS_ATTR_CREATE_QP_RESP_CAP, reinterpret_cast<uint64_t>(&given),
+                        sizeof given);
+        request.pointer(UVERBS_ATTR_CREATE_QP_RESP_QP_NUM, reinterpret_cast<uint64_t>(&number),
+                        sizeof number);
+        return request.send(fd());
+    };
+    EXPECT_EQ(create(1, sizeof(ib_uverbs_qp_cap) + 4), EOPNOTSUPP);
+    EXPECT_EQ(create(0, sizeof(ib_uverbs_qp_cap) + 4), ENOENT) << "there is no PD";
+    EXPECT_EQ(create(0, sizeof(ib_uverbs_qp_cap) - 4), EINVAL);
+}
+
+TEST_F(HostileTest, FlowTypesThatDoNotExist) {
+    const auto create = [&](uint8_t type, uint8_t reserved, uint16_t length) {
+        const std::array<uint8_t, 64> mask{};
+        const uint16_t priority = 0;
+        const uint8_t criteria = 0;
+        Request request(MLX5_IB_OBJECT_FLOW_MATCHER, MLX5_IB_METHOD_FLOW_MATCHER_CREATE);
+        request.pointer(MLX5_IB_ATTR_FLOW_MATCHER_CREATE_HANDLE, 0, 0);
+        request.in(MLX5_IB_ATTR_FLOW_MATCHER_MATCH_MASK, mask.data(), sizeof mask);
+        request.in(MLX5_IB_ATTR_FLOW_MATCHER_FLOW_TYPE, &priority, length);
+        request.selects(type, reserved);
+        request.in(MLX5_IB_ATTR_FLOW_MATCHER_MATCH_CRITERIA, &criteria, sizeof criteria);
+        const int error = request.send(fd());
+        if (error) return error;
+        Request destroy(MLX5_IB_OBJECT_FLOW_MATCHER, MLX5_IB_METHOD_FLOW_MATCHER_DESTROY);
+        destroy.pointer(MLX5_IB_ATTR_FLOW_MATCHER_DESTROY_HANDLE, request.header().attrs[0].data,
+                        0);
+        return destroy.send(fd());
+    };
+    EXPECT_EQ(create(MLX5_IB_FLOW_TYPE_NORMAL, 0, sizeof(uint16_t)), 0);
+    EXPECT_EQ(create(MLX5_IB_FLOW_TYPE_MC_DEFAULT + 1, 0, 0), EOPNOTSUPP);
+    EXPECT_EQ(create(MLX5_IB_FLOW_TYPE_NORMAL, 1, sizeof(uint16_t)), EINVAL);
+    EXPECT_EQ(create(MLX5_IB_FLOW_TYPE_NORMAL, 0, 0), EINVAL);
+    EXPECT_EQ(create(MLX5_IB_FLOW_TYPE_ALL_DEFAULT, 0, sizeof(uint16_t)), EINVAL);
 }
 
 TEST_F(HostileTest, BadPointers) {
