@@ -162,6 +162,19 @@ bool read_tir(const Fields& context, core::TirAttr& attr, std::vector<Ref>& uses
     return !attr.fields.any() || context.get(PRM(tirc, rx_hash_fn)) == kToeplitz;
 }
 
+/// The reverse of read_hash_fields().
+void write_hash_fields(const core::HashFields& fields, Fields select) {
+    constexpr uint64_t kSrcIp = 1, kDstIp = 2, kSrcPort = 4, kDstPort = 8, kSpi = 0x10;
+    constexpr uint8_t kUdp = 17;
+    const auto selected = [](bool is, uint64_t bit) { return is ? bit : 0; };
+    select.set(PRM(rx_hash_field_select, selected_fields),
+               selected(fields.src_ip, kSrcIp) | selected(fields.dst_ip, kDstIp) |
+                   selected(fields.src_port, kSrcPort) | selected(fields.dst_port, kDstPort) |
+                   selected(fields.spi, kSpi));
+    select.set(PRM(rx_hash_field_select, l3_prot_type), fields.ip_version == 6);
+    select.set(PRM(rx_hash_field_select, l4_prot_type), fields.l4 == kUdp);
+}
+
 FwStatus create_tir(Firmware& firmware, Command& command) {
     const Fields context = command.input().at(PRM(create_tir_in, ctx));
     core::TirAttr attr;
@@ -218,7 +231,8 @@ FwStatus modify_tir(Firmware& firmware, Command& command) {
     const auto modified = firmware.device.modify_tir(object_number(command), attr);
     if (!modified) return to_firmware(modified.error());
     tir->context = std::move(bytes);
-    firmware.objects.set_uses(*tir, std::move(uses));
+    // One of a verbs QP uses nothing that is counted here, or the QP's own queue would be busy.
+    if (!tir->uses.empty()) firmware.objects.set_uses(*tir, std::move(uses));
     return FwStatus::ok;
 }
 
@@ -233,6 +247,29 @@ FwStatus destroy_tir(Firmware& firmware, Command& command) {
 }
 
 } // namespace
+
+std::vector<uint8_t> tir_context(const core::TirAttr& attr) {
+    std::vector<uint8_t> bytes(PRM_BYTES(tirc));
+    Fields context(bytes.data(), bytes.size());
+    context.set(PRM(tirc, disp_type), attr.rqt ? kIndirect : kDirect);
+    context.set(PRM(tirc, inline_rqn), attr.rqn);
+    context.set(PRM(tirc, indirect_table), attr.rqt);
+    context.set(PRM(tirc, transport_domain), attr.transport_domain);
+    const auto bit = [](bool is, uint64_t value) { return is ? value : 0; };
+    context.set(PRM(tirc, self_lb_block),
+                bit(attr.self_loopback.unicast, MLX5_TIRC_SELF_LB_BLOCK_BLOCK_UNICAST) |
+                    bit(attr.self_loopback.multicast, MLX5_TIRC_SELF_LB_BLOCK_BLOCK_MULTICAST));
+    context.set(PRM(tirc, tunneled_offload_en), attr.tunnels);
+    context.set(PRM(tirc, rx_hash_symmetric), attr.symmetric);
+    if (!attr.fields.any()) return bytes;
+    context.set(PRM(tirc, rx_hash_fn), kToeplitz);
+    write_hash_fields(attr.fields,
+                      context.at(attr.hash_inner ? PRM(tirc, rx_hash_field_selector_inner)
+                                                 : PRM(tirc, rx_hash_field_selector_outer)));
+    context.at(PRM(tirc, rx_hash_toeplitz_key[0]))
+        .write({attr.toeplitz_key.begin(), attr.toeplitz_key.end()});
+    return bytes;
+}
 
 void add_rss_commands(CommandTable& table) {
     table.insert({

@@ -18,6 +18,9 @@ namespace softhca::prm {
 [[nodiscard]] FwStatus add_sq(Firmware& firmware, Command& command, core::Number sqn,
                               std::vector<Ref> uses);
 
+/// What QUERY_TIR says of a TIR that no command made.
+[[nodiscard]] std::vector<uint8_t> tir_context(const core::TirAttr& attr);
+
 /// The RQ that receives the QP's messages: the device's side of a connected pair; 0: there is none.
 [[nodiscard]] core::Number event_queue_of(Firmware& firmware, core::Number qp);
 

@@ -96,9 +96,11 @@ Errno Flow::take_down(core::Device& device) {
 
 void ObjectTable::introduce(Object& object) {
     object.known_to = numbers_;
-    if (numbers_)
-        for (const prm::Ref& ref : object.numbers())
-            numbers_->record(ref);
+    if (!numbers_) return;
+    for (const prm::Ref& ref : object.numbers())
+        numbers_->record(ref);
+    if (const auto* const qp = dynamic_cast<const Qp*>(&object); qp && qp->tirn)
+        numbers_->describe_tir(qp->tirn, qp->tir);
 }
 
 Errno ObjectTable::replace(uint64_t handle, std::unique_ptr<Object> object, core::Device& device) {

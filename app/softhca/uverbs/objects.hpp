@@ -34,6 +34,8 @@ class DeviceNumbers {
   public:
     virtual ~DeviceNumbers() = default;
     virtual void record(const prm::Ref& object) = 0;
+    /// What a recorded TIR does: commands may ask, and change it.
+    virtual void describe_tir(core::Number tirn, const core::TirAttr& tir) = 0;
     /// In use by something that a command created.
     [[nodiscard]] virtual bool in_use(const prm::Ref& object) = 0;
     virtual void forget(const prm::Ref& object) = 0;
@@ -126,6 +128,7 @@ struct IndirectionTable final : Object {
 struct Qp final : Object {
     bool rss = false;
     core::Number sqn = 0, rqn = 0, tirn = 0; ///< 0: has none
+    core::TirAttr tir;                       ///< what the TIR was made as
     core::Number tisn = 0; ///< of a DevX context's SQ, for commands that want to know
     core::Number pd = 0, send_cq = 0, recv_cq = 0;
     uint8_t port = 0;  ///< 0 until the program names it

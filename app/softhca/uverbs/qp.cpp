@@ -296,6 +296,7 @@ Errno add_tir(Context& context, core::TirAttr attr, uint32_t driver_flags, Qp& q
     const auto tirn = context.device->create_tir(attr);
     if (!tirn) return errno_of(tirn);
     qp.tirn = *tirn;
+    qp.tir = attr;
     if (attr.self_loopback.any())
         qp.self_loopback.emplace(context.port.loopback, LocalLoopback::Use::self_hearing_qp,
                                  *context.device);

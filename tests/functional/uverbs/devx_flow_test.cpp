@@ -111,6 +111,41 @@ TEST_F(DevxFlowTest, EntriesLeadToQpsOfVerbs) {
     flow.reset();
 }
 
+TEST_F(DevxFlowTest, TirsOfVerbsQpsAreKnownAndChange) {
+    const auto endpoint = make_endpoint(context.get(), pd.get());
+    mlx5dv_qp qp{};
+    qp.comp_mask = MLX5DV_QP_MASK_RAW_QP_HANDLES;
+    mlx5dv_obj object{};
+    object.qp = {endpoint->qp.get(), &qp};
+    ASSERT_EQ(mlx5dv_init_obj(&object, MLX5DV_OBJ_QP), 0);
+    const auto ask = [&](Field field) {
+        const Request request = REQUEST(QUERY_TIR, query_tir).number(qp.tirn);
+        Answer answer;
+        answer.out.assign(PRM_BYTES(query_tir_out), 0);
+        EXPECT_EQ(mlx5dv_devx_qp_query(endpoint->qp.get(), request.in.data(), request.in.size(),
+                                       answer.out.data(), answer.out.size()),
+                  0);
+        return answer.get(inside(PRM(query_tir_out, tir_context), field));
+    };
+    EXPECT_EQ(ask(PRM(tirc, disp_type)), 0u) << "direct";
+    EXPECT_EQ(ask(PRM(tirc, inline_rqn)), qp.rqn);
+    EXPECT_NE(ask(PRM(tirc, transport_domain)), 0u);
+    EXPECT_EQ(ask(PRM(tirc, self_lb_block)), 0u);
+
+    constexpr uint64_t kOfMulticast = 2;
+    const Request request =
+        REQUEST(MODIFY_TIR, modify_tir)
+            .number(qp.tirn)
+            .set(inside(PRM(modify_tir_in, bitmask), PRM(modify_tir_bitmask, self_lb_en)), 1)
+            .set(inside(PRM(modify_tir_in, ctx), PRM(tirc, self_lb_block)), kOfMulticast);
+    std::array<uint8_t, 16> answer{};
+    EXPECT_EQ(mlx5dv_devx_qp_modify(endpoint->qp.get(), request.in.data(), request.in.size(),
+                                    answer.data(), answer.size()),
+              0);
+    EXPECT_EQ(ask(PRM(tirc, self_lb_block)), kOfMulticast);
+    EXPECT_EQ(ask(PRM(tirc, inline_rqn)), qp.rqn);
+}
+
 /// In software steering's root table, whose rules are kernel flows: mlx5dv_create_flow cannot pass
 /// offsets.
 TEST_F(DevxFlowTest, ACounterOfABulkIsNamedByItsOffset) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "app/softhca/uverbs/devx/user.hpp"
 
+#include "app/softhca/prm/queues.hpp"
 #include "app/softhca/uverbs/commands.hpp"
 #include "app/softhca/uverbs/devx/rules.hpp"
 
@@ -63,6 +64,13 @@ void User::record(const prm::Ref& object) {
         prm.objects.act_for(uid_);
         prm.objects.add(object.kind, object.number, {});
         prm.objects.act_for(0);
+    });
+}
+
+void User::describe_tir(core::Number tirn, const core::TirAttr& tir) {
+    firmware->with_firmware([&](prm::Firmware& prm) {
+        if (prm::Object* const known = prm.objects.look_up(prm::Kind::tir, tirn))
+            known->context = prm::tir_context(tir);
     });
 }
 

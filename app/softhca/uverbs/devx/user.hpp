@@ -17,6 +17,7 @@ class User final : public DevxUser {
     User& operator=(const User&) = delete;
 
     void record(const prm::Ref& object) override;
+    void describe_tir(core::Number tirn, const core::TirAttr& tir) override;
     [[nodiscard]] bool in_use(const prm::Ref& object) override;
     void forget(const prm::Ref& object) override;
     [[nodiscard]] core::Number
