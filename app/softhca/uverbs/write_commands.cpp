@@ -6,18 +6,23 @@
 #include <array>
 #include <cerrno>
 #include <cstddef>
+#include <cstdint>
 
 namespace softhca::uverbs {
 namespace {
 
 constexpr uint32_t extended(uint32_t number) { return IB_USER_VERBS_CMD_FLAG_EXTENDED | number; }
 
-/// Shorter requests and answers than these are refused, as ib_core does.
+/// Shorter requests and answers than these are refused, as ib_core does, and longer requests unless
+/// they end in zeros.
 struct Command {
+    static constexpr size_t kEndsInAList = SIZE_MAX;
+
     uint32_t number;
     const char* name;
     Errno (*run)(Context&, const WriteCommand&);
     size_t request, response; ///< bytes
+    size_t known = request;   ///< bytes of the request, with its newest members
 };
 /// Bytes of a struct up to the end of a member: later members are newer, and may be missing.
 #define SIZE_UP_TO(type, member) (offsetof(type, member) + sizeof(type::member))
@@ -27,7 +32,8 @@ constexpr std::array kCommands{
             sizeof(ib_uverbs_query_device), sizeof(ib_uverbs_query_device_resp)},
     Command{extended(IB_USER_VERBS_EX_CMD_QUERY_DEVICE), "EX_QUERY_DEVICE", query_device_ex,
             SIZE_UP_TO(ib_uverbs_ex_query_device, reserved),
-            SIZE_UP_TO(ib_uverbs_ex_query_device_resp, response_length)},
+            SIZE_UP_TO(ib_uverbs_ex_query_device_resp, response_length),
+            sizeof(ib_uverbs_ex_query_device)},
     Command{IB_USER_VERBS_CMD_QUERY_PORT, "QUERY_PORT", query_port, sizeof(ib_uverbs_query_port),
             sizeof(ib_uverbs_query_port_resp)},
     Command{IB_USER_VERBS_CMD_ALLOC_PD, "ALLOC_PD", alloc_pd, sizeof(ib_uverbs_alloc_pd),
@@ -45,7 +51,8 @@ constexpr std::array kCommands{
             sizeof(ib_uverbs_create_cq_resp)},
     Command{extended(IB_USER_VERBS_EX_CMD_CREATE_CQ), "EX_CREATE_CQ", create_cq_ex,
             SIZE_UP_TO(ib_uverbs_ex_create_cq, reserved),
-            SIZE_UP_TO(ib_uverbs_ex_create_cq_resp, response_length)},
+            SIZE_UP_TO(ib_uverbs_ex_create_cq_resp, response_length),
+            sizeof(ib_uverbs_ex_create_cq)},
     Command{extended(IB_USER_VERBS_EX_CMD_MODIFY_CQ), "EX_MODIFY_CQ", modify_cq,
             sizeof(ib_uverbs_ex_modify_cq), 0},
     Command{IB_USER_VERBS_CMD_DESTROY_CQ, "DESTROY_CQ", destroy_cq, sizeof(ib_uverbs_destroy_cq),
@@ -54,31 +61,33 @@ constexpr std::array kCommands{
             sizeof(ib_uverbs_create_qp_resp)},
     Command{extended(IB_USER_VERBS_EX_CMD_CREATE_QP), "EX_CREATE_QP", create_qp_ex,
             SIZE_UP_TO(ib_uverbs_ex_create_qp, comp_mask),
-            SIZE_UP_TO(ib_uverbs_ex_create_qp_resp, response_length)},
+            SIZE_UP_TO(ib_uverbs_ex_create_qp_resp, response_length),
+            sizeof(ib_uverbs_ex_create_qp)},
     Command{IB_USER_VERBS_CMD_QUERY_QP, "QUERY_QP", query_qp, sizeof(ib_uverbs_query_qp),
             sizeof(ib_uverbs_query_qp_resp)},
     Command{IB_USER_VERBS_CMD_MODIFY_QP, "MODIFY_QP", modify_qp, sizeof(ib_uverbs_modify_qp), 0},
     Command{extended(IB_USER_VERBS_EX_CMD_MODIFY_QP), "EX_MODIFY_QP", modify_qp_ex,
             SIZE_UP_TO(ib_uverbs_ex_modify_qp, base),
-            SIZE_UP_TO(ib_uverbs_ex_modify_qp_resp, response_length)},
+            SIZE_UP_TO(ib_uverbs_ex_modify_qp_resp, response_length),
+            sizeof(ib_uverbs_ex_modify_qp)},
     Command{IB_USER_VERBS_CMD_DESTROY_QP, "DESTROY_QP", destroy_qp, sizeof(ib_uverbs_destroy_qp),
             sizeof(ib_uverbs_destroy_qp_resp)},
     Command{extended(IB_USER_VERBS_EX_CMD_CREATE_WQ), "EX_CREATE_WQ", create_wq,
             SIZE_UP_TO(ib_uverbs_ex_create_wq, max_sge),
-            SIZE_UP_TO(ib_uverbs_ex_create_wq_resp, wqn)},
+            SIZE_UP_TO(ib_uverbs_ex_create_wq_resp, wqn), sizeof(ib_uverbs_ex_create_wq)},
     Command{extended(IB_USER_VERBS_EX_CMD_MODIFY_WQ), "EX_MODIFY_WQ", modify_wq,
-            SIZE_UP_TO(ib_uverbs_ex_modify_wq, curr_wq_state), 0},
+            SIZE_UP_TO(ib_uverbs_ex_modify_wq, curr_wq_state), 0, sizeof(ib_uverbs_ex_modify_wq)},
     Command{extended(IB_USER_VERBS_EX_CMD_DESTROY_WQ), "EX_DESTROY_WQ", destroy_wq,
             SIZE_UP_TO(ib_uverbs_ex_destroy_wq, wq_handle),
-            SIZE_UP_TO(ib_uverbs_ex_destroy_wq_resp, reserved)},
+            SIZE_UP_TO(ib_uverbs_ex_destroy_wq_resp, reserved), sizeof(ib_uverbs_ex_destroy_wq)},
     Command{extended(IB_USER_VERBS_EX_CMD_CREATE_RWQ_IND_TBL), "EX_CREATE_RWQ_IND_TBL",
             create_rwq_ind_tbl, SIZE_UP_TO(ib_uverbs_ex_create_rwq_ind_table, log_ind_tbl_size),
-            SIZE_UP_TO(ib_uverbs_ex_create_rwq_ind_table_resp, ind_tbl_num)},
+            SIZE_UP_TO(ib_uverbs_ex_create_rwq_ind_table_resp, ind_tbl_num), Command::kEndsInAList},
     Command{extended(IB_USER_VERBS_EX_CMD_DESTROY_RWQ_IND_TBL), "EX_DESTROY_RWQ_IND_TBL",
             destroy_rwq_ind_tbl, sizeof(ib_uverbs_ex_destroy_rwq_ind_table), 0},
     Command{extended(IB_USER_VERBS_EX_CMD_CREATE_FLOW), "EX_CREATE_FLOW", create_flow,
             SIZE_UP_TO(ib_uverbs_create_flow, flow_attr),
-            SIZE_UP_TO(ib_uverbs_create_flow_resp, flow_handle)},
+            SIZE_UP_TO(ib_uverbs_create_flow_resp, flow_handle), Command::kEndsInAList},
     Command{extended(IB_USER_VERBS_EX_CMD_DESTROY_FLOW), "EX_DESTROY_FLOW", destroy_flow,
             sizeof(ib_uverbs_destroy_flow), 0},
 };
@@ -100,7 +109,10 @@ Errno run_write_command(Context& context, uint64_t number, const WriteCommand& c
         const bool complete =
             command.in.size() >= known.request && command.out.size() >= known.response;
         const Errno injected = context.injected_fault(known.name);
-        const Errno error = injected ? injected : !complete ? ENOSPC : known.run(context, command);
+        const Errno error = injected                                ? injected
+                            : !complete                             ? ENOSPC
+                            : command.in.has_more_than(known.known) ? EOPNOTSUPP
+                                                                    : known.run(context, command);
         context.trace(known.name, error);
         return error;
     }

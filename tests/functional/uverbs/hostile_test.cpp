@@ -261,6 +261,27 @@ TEST_F(HostileTest, CapabilitiesThatNoKernelKnowsAreRefused) {
     EXPECT_EQ(create(0, sizeof(ib_uverbs_qp_cap) - 4), EINVAL);
 }
 
+TEST_F(HostileTest, CommandsThatSayMoreThanIsKnown) {
+    constexpr uint32_t kQueryDevice =
+        IB_USER_VERBS_CMD_FLAG_EXTENDED | IB_USER_VERBS_EX_CMD_QUERY_DEVICE;
+    // The structs that are known, and one word behind them.
+    std::array<uint64_t, sizeof(ib_uverbs_ex_query_device) / 8 + 1> device_query{};
+    std::array<uint64_t, sizeof(ib_uverbs_query_port) / 8 + 1> port_query{0, 1};
+    ib_uverbs_ex_query_device_resp device{};
+    ib_uverbs_query_port_resp port{};
+    for (const auto& [more, error] : {std::pair{0u, 0}, {1u, EOPNOTSUPP}}) {
+        device_query.back() = port_query.back() = more;
+        EXPECT_EQ(
+            write_command(kQueryDevice, &device_query, sizeof device_query, &device, sizeof device)
+                .send(fd()),
+            error);
+        EXPECT_EQ(write_command(IB_USER_VERBS_CMD_QUERY_PORT, &port_query, sizeof port_query, &port,
+                                sizeof port)
+                      .send(fd()),
+                  error);
+    }
+}
+
 TEST_F(HostileTest, FlowTypesThatDoNotExist) {
     const auto create = [&](uint8_t type, uint8_t reserved, uint16_t length) {
         const std::array<uint8_t, 64> mask{};
