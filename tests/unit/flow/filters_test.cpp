@@ -25,6 +25,7 @@ struct Frame {
     uint16_t type = RTE_ETHER_TYPE_ARP;
     uint8_t proto = 0;
     uint16_t vlan = 0; ///< 0: no tag
+    rte_ether_addr source = kSecond;
 };
 constexpr uint8_t kTcp = 6, kUdp = 17;
 
@@ -32,7 +33,8 @@ bool matches(const verbs_test::Flow& flow, const Frame& frame) {
     const auto eth = flow.spec<ibv_flow_spec_eth>(IBV_FLOW_SPEC_ETH);
     if (!eth) return true; // a default rule
     for (size_t i = 0; i < 6; ++i)
-        if ((eth->val.dst_mac[i] ^ frame.destination.addr_bytes[i]) & eth->mask.dst_mac[i])
+        if (((eth->val.dst_mac[i] ^ frame.destination.addr_bytes[i]) & eth->mask.dst_mac[i]) |
+            ((eth->val.src_mac[i] ^ frame.source.addr_bytes[i]) & eth->mask.src_mac[i]))
             return false;
     if (eth->mask.vlan_tag &&
         (frame.vlan == 0 || ((rte_be_to_cpu_16(eth->val.vlan_tag) ^ frame.vlan) & 0xfff)))
@@ -42,6 +44,22 @@ bool matches(const verbs_test::Flow& flow, const Frame& frame) {
     if (has(IBV_FLOW_SPEC_IPV6) && frame.type != RTE_ETHER_TYPE_IPV6) return false;
     return !(has(IBV_FLOW_SPEC_TCP) && frame.proto != kTcp) &&
            !(has(IBV_FLOW_SPEC_UDP) && frame.proto != kUdp);
+}
+
+bool is_for_groups(const verbs_test::Flow& flow) {
+    const auto eth = flow.spec<ibv_flow_spec_eth>(IBV_FLOW_SPEC_ETH);
+    return eth && (eth->val.dst_mac[0] & eth->mask.dst_mac[0] & 1);
+}
+
+/// What a rule compares, without the values.
+std::vector<uint8_t> kind_of(const verbs_test::Flow& flow) {
+    const auto eth = flow.spec<ibv_flow_spec_eth>(IBV_FLOW_SPEC_ETH).value();
+    std::vector<uint8_t> kind(sizeof eth.mask);
+    std::memcpy(kind.data(), &eth.mask, kind.size());
+    for (const uint32_t type :
+         {IBV_FLOW_SPEC_IPV4_EXT, IBV_FLOW_SPEC_IPV6, IBV_FLOW_SPEC_TCP, IBV_FLOW_SPEC_UDP})
+        kind.push_back(flow.find(type) != 0);
+    return kind;
 }
 
 class FiltersTest : public testing::Test {
@@ -64,15 +82,28 @@ class FiltersTest : public testing::Test {
         ASSERT_TRUE(done) << done.error().what;
     }
 
-    /// The rules that would take the frame: those of the first level with a match, one per
+    /// As the kernel's mlx5 driver does: those for groups come last, whatever their level, in the
+    /// order in which their kinds of match appeared.
+    bool groups_by_age = false;
+
+    /// Of two rules the device tries the one with the lower rank first.
+    size_t rank(const verbs_test::Flow& flow) const {
+        if (!groups_by_age || !is_for_groups(flow)) return flow.level();
+        const auto rules = device.rules();
+        const auto oldest = std::ranges::find_if(rules, [&](const auto* rule) {
+            return is_for_groups(*rule) && kind_of(*rule) == kind_of(flow);
+        });
+        return UINT16_MAX + static_cast<size_t>(oldest - rules.begin());
+    }
+    /// The rules that would take the frame: those of the first rank with a match, one per
     /// destination.
     std::vector<const verbs_test::Flow*> takers(const Frame& frame) const {
         std::vector<const verbs_test::Flow*> best;
         for (const auto* flow : device.rules()) {
             if (!matches(*flow, frame)) continue;
-            if (!best.empty() && flow->level() < best.front()->level()) best.clear();
+            if (!best.empty() && rank(*flow) < rank(*best.front())) best.clear();
             if (best.empty() ||
-                (flow->level() == best.front()->level() && flow->qp != best.front()->qp))
+                (rank(*flow) == rank(*best.front()) && flow->qp != best.front()->qp))
                 best.push_back(flow);
         }
         return best;
@@ -239,12 +270,24 @@ TEST_F(FiltersTest, KeepsRulesThatStayAndIsIdempotent) {
         EXPECT_THAT(after, testing::Contains(rule));
 }
 
-TEST_F(FiltersTest, ChangesLoseNothingAndDeliverNothingTwice) {
+/// With levels for groups or without.
+class FilterChangesTest : public FiltersTest, public testing::WithParamInterface<bool> {
+  protected:
+    FilterChangesTest() { groups_by_age = GetParam(); }
+};
+INSTANTIATE_TEST_SUITE_P(GroupsByAge, FilterChangesTest, testing::Bool());
+
+TEST_P(FilterChangesTest, LoseNothingAndDeliverNothingTwice) {
     apply();
     const std::vector<Frame> traffic{{kOwn, RTE_ETHER_TYPE_ARP},
                                      {kOwn, RTE_ETHER_TYPE_IPV4, kTcp},
                                      {kOwn, RTE_ETHER_TYPE_IPV6, kUdp},
-                                     {kBroadcast, RTE_ETHER_TYPE_ARP}};
+                                     {kBroadcast, RTE_ETHER_TYPE_ARP},
+                                     {kBroadcast, RTE_ETHER_TYPE_IPV4, kUdp},
+                                     {.destination = kBroadcast,
+                                      .type = RTE_ETHER_TYPE_IPV4,
+                                      .proto = kUdp,
+                                      .source = kStranger}};
     int looks = 0;
     device.on_change = [&] {
         ++looks;
@@ -263,8 +306,47 @@ TEST_F(FiltersTest, ChangesLoseNothingAndDeliverNothingTwice) {
     change([&] { state.rss_types = 0; });
     change([&] { state.promiscuous = false; });
     change([&] { state.rss_types = RTE_ETH_RSS_TCP; });
+    change([&] { state.all_multicast = true; });
+    change([&] { state.multicast = {kGroup}; });
+    change([&] { state.reta = {1, 1, 0, 0}; });
+    change([&] { state.all_multicast = false; });
     EXPECT_GT(looks, 20);
     device.on_change = nullptr;
+}
+
+/// Types that come later hash packets to groups as they do those to the own address.
+TEST_P(FilterChangesTest, LeadPacketsToGroupsByTheirClass) {
+    state.multicast = {kGroup};
+    const auto expect_alike = [&] {
+        apply();
+        for (const uint16_t type : {RTE_ETHER_TYPE_ARP, RTE_ETHER_TYPE_IPV4, RTE_ETHER_TYPE_IPV6})
+            for (const uint8_t proto : {uint8_t{1}, kTcp, kUdp})
+                for (const rte_ether_addr& group : {kBroadcast, kGroup, kOtherGroup})
+                    for (const rte_ether_addr& source : {kSecond, kStranger}) {
+                        const Frame frame{group, type, proto, 0, source};
+                        if (!state.all_multicast && rte_is_same_ether_addr(&group, &kOtherGroup)) {
+                            EXPECT_FALSE(received(frame));
+                            continue;
+                        }
+                        EXPECT_EQ(copies(frame), 1u);
+                        EXPECT_EQ(takers(frame).front()->qp,
+                                  takers({kOwn, type, proto}).front()->qp)
+                            << "types " << state.rss_types << " type " << type << " proto "
+                            << int{proto};
+                    }
+    };
+    for (const bool all : {false, true}) {
+        state.all_multicast = all;
+        for (const uint64_t types :
+             {uint64_t{0}, RTE_ETH_RSS_UDP, RTE_ETH_RSS_IP,
+              RTE_ETH_RSS_IP | RTE_ETH_RSS_TCP | RTE_ETH_RSS_UDP, RTE_ETH_RSS_TCP}) {
+            state.rss_types = types;
+            expect_alike();
+            state.reta = {3, 2, 1, 0};
+            expect_alike();
+            state.reta = {0, 1, 2, 3};
+        }
+    }
 }
 
 TEST_F(FiltersTest, AFailedChangeLeavesEverythingAsItWas) {

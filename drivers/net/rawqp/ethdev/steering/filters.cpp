@@ -5,6 +5,7 @@
 #include "drivers/net/rawqp/log.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <functional>
 #include <iterator>
@@ -63,14 +64,29 @@ std::vector<FilterRule> filter_rules(const FilterState& state) {
 /// vectors.
 using RuleKey = std::pair<TrafficClass, std::string>;
 
-/// Of rules for groups the kernel's mlx5 driver tries first those whose kind of match it has known
-/// the longest, at any priority. One for a class that is only hashed apart later would never be
-/// reached, so all classes are there from the start.
-std::vector<ClassRule> rules_of(const Pattern& pattern, uint64_t rss_types) {
+/// Of rules for groups (multicast, broadcast) the kernel's mlx5 driver tries first those whose kind
+/// of match it has known the longest, whatever their priority.
+bool is_for_groups(const Pattern& pattern) {
     const Layer& eth = pattern.layers().front();
-    const bool for_groups = (eth.mask.front() & eth.value.front() & 1) != 0;
-    return for_groups ? split_by_each_class(pattern, rss_types)
-                      : split_by_class(pattern, rss_types);
+    return (eth.mask.front() & eth.value.front() & 1) != 0;
+}
+
+/// For groups, a rule for a class that is only hashed apart later would never be reached, so all
+/// classes are there from the start.
+std::vector<ClassRule> rules_of(const Pattern& pattern, uint64_t rss_types) {
+    return is_for_groups(pattern) ? split_by_each_class(pattern, rss_types)
+                                  : split_by_class(pattern, rss_types);
+}
+
+/// Two patterns that match what `pattern` does, with another kind of match: by a bit of the source
+/// address, which may be 0 or 1.
+std::array<Pattern, 2> halves_of(const Pattern& pattern) {
+    constexpr size_t kLastOfSource = 2 * RTE_ETHER_ADDR_LEN - 1;
+    std::array halves{pattern, pattern};
+    for (Pattern& half : halves)
+        half.eth().mask[kLastOfSource] |= 1;
+    halves[1].eth().value[kLastOfSource] |= 1;
+    return halves;
 }
 
 struct WantedRule {
@@ -95,10 +111,12 @@ WantedRules wanted_rules(const FilterState& state, RssQps& qps) {
     return wanted;
 }
 
+using SteeringRules = std::vector<SteeringRule>;
+
 struct InstalledRule {
     RssTargetRef target;
     unsigned generation = 0;
-    SteeringRule rule;
+    SteeringRules rules;
 };
 using InstalledRules = std::map<RuleKey, InstalledRule, std::greater<>>;
 
@@ -135,44 +153,70 @@ struct Filters::Impl {
     Steering& steering;
     InstalledRules installed;
     std::optional<FilterState> applied; ///< the state that they implement
+    unsigned group_generation = 0;      ///< of the rules for groups, which change together
 
-    /// The rule, or nothing when the provider refuses it and its fallback stands in for it.
-    Result<std::optional<SteeringRule>> install(TrafficClass traffic, const WantedRule& wanted,
-                                                uint16_t level);
-    Result<InstalledRules> add(const WantedRules& wanted, const SteeringLevels& levels);
+    /// The rules, or none when the provider refuses them and a fallback stands in for them.
+    Result<SteeringRules> install(TrafficClass traffic, const WantedRule& wanted,
+                                  const SteeringLevels& levels, unsigned generation);
+    Result<SteeringRules> install_halves(SteeringRequest& request, const Pattern& pattern);
+    [[nodiscard]] unsigned next_group_generation(const WantedRules& wanted) const;
+    Result<InstalledRules> add(const WantedRules& wanted, const SteeringLevels& levels,
+                               unsigned of_groups);
     Result<void> apply(const WantedRules& wanted, const SteeringLevels& levels);
     Result<void> apply_all(const FilterState& state);
     Result<void> apply_vlans(const FilterState& state);
 };
 
-Result<std::optional<SteeringRule>>
-Filters::Impl::install(TrafficClass traffic, const WantedRule& wanted, uint16_t level) {
+/// Nothing when the provider refuses them: it cannot mask addresses.
+Result<SteeringRules> Filters::Impl::install_halves(SteeringRequest& request,
+                                                    const Pattern& pattern) {
+    SteeringRules rules;
+    for (const Pattern& half : halves_of(pattern)) {
+        request.pattern = half;
+        auto rule = steering.install(request);
+        if (!rule && is_refusal(rule.error().code)) return SteeringRules{};
+        if (!rule) return tl::unexpected(rule.error());
+        rules.push_back(std::move(*rule));
+    }
+    return rules;
+}
+
+Result<SteeringRules> Filters::Impl::install(TrafficClass traffic, const WantedRule& wanted,
+                                             const SteeringLevels& levels, unsigned generation) {
     SteeringRequest request;
-    request.level = level;
-    request.pattern = wanted.pattern;
+    request.level = levels.filter_level(traffic, generation);
     request.target = wanted.target;
+    // Rules for groups that match the same would both get each packet, whatever their level.
+    if (generation != 0 && is_for_groups(wanted.pattern)) {
+        auto halves = install_halves(request, wanted.pattern);
+        if (!halves || !halves->empty()) return halves;
+    }
+    request.pattern = wanted.pattern;
     auto rule = steering.install(request);
     // Before the levels are known, it may be the level that is refused.
     if (!rule && wanted.fallback != IBV_FLOW_ATTR_NORMAL && is_refusal(rule.error().code) &&
         steering.knows_levels()) {
         if (traffic != TrafficClass::other)
-            return std::optional<SteeringRule>{}; // the rule of class other will take its packets
+            return SteeringRules{}; // the rule of class other will take its packets
         RAWQP_LOG(NOTICE, "%s; using the device's default rule, which RSS does not reach",
                   rule.error().what.c_str());
         request.type = wanted.fallback;
         rule = steering.install(request);
     }
     if (!rule) return tl::unexpected(rule.error());
-    return std::optional<SteeringRule>(std::move(*rule));
+    SteeringRules rules;
+    rules.push_back(std::move(*rule));
+    return rules;
 }
 
-Filters::Filters(Steering& steering) : impl_(new Impl{steering, {}, {}}) {}
+Filters::Filters(Steering& steering) : impl_(new Impl{steering, {}, {}, 0}) {}
 
 Filters::~Filters() = default;
 
 void Filters::clear() {
     impl_->installed.clear();
     impl_->applied.reset();
+    impl_->group_generation = 0;
 }
 
 Result<void> Filters::apply(const FilterState& state) {
@@ -203,7 +247,7 @@ Result<void> Filters::Impl::apply_all(const FilterState& state) {
 Result<void> Filters::Impl::apply_vlans(const FilterState& state) {
     const WantedRules more = rules_of_more_vlans(state, *applied, steering.qps());
     const WantedRules gone = rules_of_more_vlans(*applied, state, steering.qps());
-    auto added = add(more, *steering.levels());
+    auto added = add(more, *steering.levels(), group_generation);
     if (!added) return tl::unexpected(added.error());
     for (const auto& entry : gone)
         installed.erase(entry.first);
@@ -211,28 +255,48 @@ Result<void> Filters::Impl::apply_vlans(const FilterState& state) {
     return {};
 }
 
-Result<InstalledRules> Filters::Impl::add(const WantedRules& wanted, const SteeringLevels& levels) {
+/// All of them move if one gets another target, because those of one generation stand before all of
+/// the other's.
+unsigned Filters::Impl::next_group_generation(const WantedRules& wanted) const {
+    const bool moves = std::ranges::any_of(wanted, [&](const auto& entry) {
+        const auto old = installed.find(entry.first);
+        return is_for_groups(entry.second.pattern) && old != installed.end() &&
+               old->second.target != entry.second.target;
+    });
+    return moves ? 1 - group_generation : group_generation;
+}
+
+Result<InstalledRules> Filters::Impl::add(const WantedRules& wanted, const SteeringLevels& levels,
+                                          unsigned of_groups) {
     InstalledRules added;
     for (const auto& [key, rule] : wanted) {
         const auto old = installed.find(key);
-        if (old != installed.end() && old->second.target == rule.target) continue;
+        const bool for_groups = is_for_groups(rule.pattern);
+        const bool stays = old != installed.end() && old->second.target == rule.target &&
+                           (!for_groups || old->second.generation == of_groups);
+        if (stays) continue;
         // The new destination coexists with the old one, in the other generation, until that is
         // removed.
-        const unsigned generation = old == installed.end() ? 0 : 1 - old->second.generation;
-        auto fresh = install(key.first, rule, levels.filter_level(key.first, generation));
+        const unsigned generation = for_groups               ? of_groups
+                                    : old == installed.end() ? 0
+                                                             : 1 - old->second.generation;
+        auto fresh = install(key.first, rule, levels, generation);
         if (!fresh) return tl::unexpected(fresh.error()); // `added` removes itself again
-        if (*fresh) added.emplace(key, InstalledRule{rule.target, generation, std::move(**fresh)});
+        if (!fresh->empty())
+            added.emplace(key, InstalledRule{rule.target, generation, std::move(*fresh)});
     }
     return added;
 }
 
 Result<void> Filters::Impl::apply(const WantedRules& wanted, const SteeringLevels& levels) {
-    auto added = add(wanted, levels);
+    const unsigned of_groups = next_group_generation(wanted);
+    auto added = add(wanted, levels, of_groups);
     if (!added) return tl::unexpected(added.error());
     std::erase_if(installed, [&](const auto& entry) {
         return !wanted.contains(entry.first) || added->contains(entry.first);
     });
     installed.merge(*added);
+    group_generation = of_groups;
     return {};
 }
 
