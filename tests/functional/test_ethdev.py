@@ -13,7 +13,7 @@ from rig.stack import DRIVER, Build, PortSpec
 from functional.conftest import StartSoftHca
 
 SUITES = ["Cable", "Control", "FlowControl", "FlowIgmp", "FlowKeep", "Memory", "Timesync", "UnknownMemory"]
-ELSEWHERE = ["Threads"]  # in test_threads.py
+ELSEWHERE = ["Resets", "Threads"]  # in test_threads.py
 HUGE_SUITES = {"Memory": 64, "Million": 256}  # hugepages of 2 MiB
 NO_HUGE = ["--no-huge", "-m", "256", "--no-shconf"]
 HUGE = ["--in-memory"]

@@ -12,7 +12,8 @@ TEST_F(PortTest, AResetBeginsAnew) {
     rx_offloads = RTE_ETH_RX_OFFLOAD_VLAN_FILTER;
     ASSERT_TRUE(attach());
     const std::string fresh = rdma.alive();
-    const rte_ether_addr random = dev->data->mac_addrs[0]; // as there is no interface
+    const rte_ether_addr* const addresses = dev->data->mac_addrs;
+    const rte_ether_addr random = addresses[0]; // as there is no interface
     ASSERT_EQ(configure(kQueues, kQueues), 0);
     ASSERT_EQ(rte_eth_dev_start(id()), 0);
     const int flows = rdma.alive("flow");
@@ -44,6 +45,7 @@ TEST_F(PortTest, AResetBeginsAnew) {
     ASSERT_EQ(rte_eth_macaddr_get(id(), &now), 0);
     EXPECT_TRUE(rte_is_same_ether_addr(&now, &random)) << "its own";
     EXPECT_TRUE(rte_is_zero_ether_addr(&dev->data->mac_addrs[1]));
+    EXPECT_EQ(dev->data->mac_addrs, addresses) << "which telemetry may be reading";
 
     ASSERT_EQ(configure(kQueues, kQueues), 0);
     ASSERT_EQ(rte_eth_dev_start(id()), 0);
@@ -103,6 +105,7 @@ TEST_F(PortTest, AResetThatFailsLeavesAPortToClose) {
         ASSERT_LT(nth, 200) << "no reset succeeds";
         bring_up();
         ASSERT_EQ(rte_eth_dev_stop(id()), 0);
+        const eth_dev_ops& ops = *dev->dev_ops; // telemetry may have fetched one before the reset
         testing::internal::CaptureStderr();
         rdma.fail_call(nth, EIO);
         const int result = rte_eth_dev_reset(id());
@@ -121,6 +124,8 @@ TEST_F(PortTest, AResetThatFailsLeavesAPortToClose) {
             EXPECT_EQ(rte_eth_macaddr_get(id(), &address), 0);
             rte_eth_stats stats{};
             EXPECT_EQ(rte_eth_stats_get(id(), &stats), -ENOTSUP);
+            EXPECT_EQ(ops.xstats_get(dev, nullptr, 0), -EBUSY);
+            EXPECT_EQ(ops.link_update(dev, 0), -EBUSY);
             EXPECT_LT(configure(1, 1), 0);
             EXPECT_EQ(rte_eth_dev_reset(id()), -ENOTSUP);
         }

@@ -19,6 +19,7 @@
 #include "drivers/net/rawqp/ethdev/port/ops.hpp"
 #include "drivers/net/rawqp/ethdev/port/other_drivers.hpp"
 #include "drivers/net/rawqp/ethdev/port/telemetry.hpp"
+#include "drivers/net/rawqp/ethdev/presence.hpp"
 #include "drivers/net/rawqp/ethdev/process/secondaries.hpp"
 #include "drivers/net/rawqp/ethdev/queues/queues.hpp"
 #include "drivers/net/rawqp/ethdev/report.hpp"
@@ -40,9 +41,10 @@ void log_destroy_failure(const char* kind, int error) {
 /// The netdev's MAC address; a random one if no netdev is visible.
 Result<void> set_addresses(Port& port) {
     rte_eth_dev_data& data = *port.dev->data;
-    // ethdev frees it with the port.
-    data.mac_addrs = static_cast<rte_ether_addr*>(
-        rte_calloc(port.name.c_str(), kMaxMacAddresses, sizeof(rte_ether_addr), 0));
+    // ethdev frees it with the port, and reads it at any time: a reset keeps it.
+    if (data.mac_addrs == nullptr)
+        data.mac_addrs = static_cast<rte_ether_addr*>(
+            rte_calloc(port.name.c_str(), kMaxMacAddresses, sizeof(rte_ether_addr), 0));
     if (data.mac_addrs == nullptr)
         return fail(ENOMEM, "no memory for {} MAC addresses", kMaxMacAddresses);
     if (!port.netdev.present()) {
@@ -247,6 +249,7 @@ void forget_configuration(rte_eth_dev_data& data) {
     data.promiscuous = 0;
     data.all_multicast = 0;
     data.vlan_filter_conf = {};
+    std::fill_n(data.mac_addrs + 1, kMaxMacAddresses - 1, rte_ether_addr{}); // besides its own
 }
 
 } // namespace
@@ -277,6 +280,7 @@ Result<void> attach(rte_eth_dev* dev, const verbs::Api& api, Devargs devargs,
     port->answers = std::make_unique<Answers>(*port);
     port->telemetry = std::make_unique<TelemetryEntry>(*port);
     (void)port.release(); // dev_close owns it
+    Presence::of(*dev).begin();
     return {};
 }
 
@@ -288,12 +292,8 @@ int dev_reset(rte_eth_dev* dev) noexcept {
     const std::string name = old.name;
     const std::optional<rte_ether_addr> random_mac = old.random_mac;
     dev_close(dev);
-    rte_eth_dev_data& data = *dev->data;
-    forget_configuration(data);
-    rte_ether_addr* const addresses = std::exchange(data.mac_addrs, nullptr);
+    forget_configuration(*dev->data);
     const Result<void> done = attach(dev, api, std::move(devargs), sysfs, random_mac);
-    rte_free(data.mac_addrs != nullptr ? addresses : nullptr);
-    if (data.mac_addrs == nullptr) data.mac_addrs = addresses; // ethdev reads them at any time
     if (done) {
         dev->state = RTE_ETH_DEV_ATTACHED; // ethdev may have seen the former one as removed
         return 0;

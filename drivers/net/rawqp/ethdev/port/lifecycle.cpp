@@ -13,6 +13,7 @@
 #include "drivers/net/rawqp/ethdev/port/ops.hpp"
 #include "drivers/net/rawqp/ethdev/port/other_drivers.hpp"
 #include "drivers/net/rawqp/ethdev/port/telemetry.hpp"
+#include "drivers/net/rawqp/ethdev/presence.hpp"
 #include "drivers/net/rawqp/ethdev/process/secondaries.hpp"
 #include "drivers/net/rawqp/ethdev/queues/ops.hpp"
 #include "drivers/net/rawqp/ethdev/queues/queues.hpp"
@@ -205,6 +206,7 @@ int dev_close(rte_eth_dev* dev) noexcept {
     port->age_timer.reset();
     port->telemetry.reset();
     port->events.reset(); // which telemetry reports
+    Presence::of(*dev).end();
     const std::unique_lock lock(port->control);
     halt(*port);
     port->answers.reset();
