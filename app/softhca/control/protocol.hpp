@@ -17,8 +17,10 @@
 #include <cstring>
 #include <string>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 namespace softhca::control {
 
@@ -34,6 +36,20 @@ namespace softhca::control {
                     sizeof address.sun_path - 1);
     std::memcpy(address.sun_path, path.data(), path.size());
     return address;
+}
+
+/// Makes room for a socket at the path: removes the one that an earlier process left there.
+/// Anything else may be valuable: it stays, and is an error (EEXIST).
+[[nodiscard]] inline Result<void> remove_old_socket(const std::string& path) {
+    struct stat status {};
+    if (lstat(path.c_str(), &status) < 0) return {}; // bind() tells what is wrong, if anything
+    if (!S_ISSOCK(status.st_mode))
+        return fail(EEXIST,
+                    "{}: cannot make a socket there ({}): nothing but a socket may be at the path; "
+                    "use another path, or remove what is there",
+                    path, std::strerror(EEXIST));
+    unlink(path.c_str());
+    return {};
 }
 
 } // namespace softhca::control

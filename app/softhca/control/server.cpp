@@ -224,10 +224,10 @@ Result<std::unique_ptr<ControlServer>> ControlServer::start(const std::string& p
                                                             Fd keeper) {
     const auto address = socket_address(path);
     if (!address) return tl::unexpected(address.error());
+    if (auto removed = remove_old_socket(path); !removed) return tl::unexpected(removed.error());
     Fd listener(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     Fd stop(eventfd(0, EFD_CLOEXEC));
     Fd epoll(create_epoll());
-    unlink(path.c_str()); // of an earlier process
     if (!listener || !stop || !epoll ||
         bind(listener.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address) < 0 ||
         listen(listener.get(), int(kMaxClients)) < 0 ||

@@ -4,6 +4,7 @@
 #include "app/softhca/control/server.hpp"
 #include "app/softhca/core/engine.hpp"
 #include "app/softhca/pci/control.hpp"
+#include "app/softhca/pci/socket_file.hpp"
 #include "app/softhca/pci/transport_mpqemu.hpp"
 #include "app/softhca/pci/transport_vfio_user.hpp"
 #include "app/softhca/wire/open.hpp"
@@ -12,6 +13,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <exception>
+#include <optional>
 
 namespace {
 
@@ -68,11 +70,13 @@ Result<void> run(const Options& options) {
     core::Engine engine({.threads = 1, .cpus = {}}, std::move(devices));
     pci::Function function(engine.device(0), only.speed_mbps, users_of(only));
     std::unique_ptr<control::ControlServer> control;
+    std::optional<pci::SocketFile> control_file;
     if (!options.control.empty()) {
         auto started =
             control::ControlServer::start(options.control, engine, pci::control_commands(function));
         if (!started) return tl::unexpected(started.error());
         control = std::move(*started);
+        control_file.emplace(options.control);
     }
     if (!options.vfio_user.empty()) {
         auto client = pci::accept_vfio_user(options.vfio_user);

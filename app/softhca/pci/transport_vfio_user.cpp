@@ -2,6 +2,7 @@
 #include "app/softhca/pci/transport_vfio_user.hpp"
 
 #include "app/softhca/control/protocol.hpp"
+#include "app/softhca/pci/socket_file.hpp"
 #include "app/softhca/pci/socket_io.hpp"
 
 #include <algorithm>
@@ -382,15 +383,17 @@ Result<Fd> accept_vfio_user(const std::string& path) {
     const std::string unready = path + ".new";
     const auto address = control::socket_address(unready);
     if (!address) return tl::unexpected(address.error());
+    for (const std::string& name : {path, unready})
+        if (auto removed = control::remove_old_socket(name); !removed)
+            return tl::unexpected(removed.error());
     const Fd listener(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    unlink(unready.c_str()); // of an earlier process
     if (!listener ||
         bind(listener.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address) < 0 ||
         listen(listener.get(), 1) < 0 || rename(unready.c_str(), path.c_str()) < 0)
         return fail(errno, "{}: cannot listen for vfio-user ({})", path, std::strerror(errno));
+    const SocketFile file(path);
     Fd client(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
     if (!client) return fail(errno, "{}: accept: {}", path, std::strerror(errno));
-    unlink(path.c_str());
     return client;
 }
 

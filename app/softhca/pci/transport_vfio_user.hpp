@@ -30,7 +30,8 @@ class VectorEvents {
     std::array<Vector, BarLayout::kVectors> vectors_;
 };
 
-/// Listens at the path and waits for QEMU to connect.
+/// Listens at the path and waits for QEMU to connect. The socket file is there meanwhile. EEXIST:
+/// something else than an earlier process's socket is at the path.
 [[nodiscard]] Result<Fd> accept_vfio_user(const std::string& path);
 
 /// Serves the function on the connected socket until the client closes it. Invalid requests are
