@@ -55,7 +55,7 @@ using Fault = std::variant<CommandFault, CompletionFault, FatalFault, OverrunFau
 inline constexpr std::string_view kAnyCommand = "any";
 /// Commands that can be made to fail: "open" is open(2) on the device node, the others have their
 /// names in the kernel's RDMA ABI; one name covers the plain and the extended form.
-inline constexpr std::array<std::string_view, 59> kFaultCommands = {"open",
+inline constexpr std::array<std::string_view, 60> kFaultCommands = {"open",
                                                                     "get_context",
                                                                     "query_context",
                                                                     "query_pd",
@@ -68,6 +68,7 @@ inline constexpr std::array<std::string_view, 59> kFaultCommands = {"open",
                                                                     "rereg_mr",
                                                                     "dereg_mr",
                                                                     "create_cq",
+                                                                    "resize_cq",
                                                                     "modify_cq",
                                                                     "destroy_cq",
                                                                     "create_comp_channel",

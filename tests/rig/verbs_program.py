@@ -24,6 +24,7 @@ SUITES = [
     "QpTest",
     "RateLimitTest",
     "ReregTest",
+    "ResizeTest",
     "RightsTest",
     "RingTest",
     "RssTest",

@@ -51,8 +51,9 @@ class Cq {
     Cq(const Cq&) = delete;
     Cq& operator=(const Cq&) = delete;
 
-    /// Continues in another ring, which RingFormat has found fit; see Device::resize_cq.
-    [[nodiscard]] virtual Outcome<void> resize(DmaArea ring, uint8_t log_entries,
+    /// Continues in another ring, which RingFormat has found fit; see Device::resize_cq. May be
+    /// left at any point where memory is missing.
+    [[nodiscard]] virtual Outcome<void> resize(const DmaArea& ring, uint8_t log_entries,
                                                uint8_t cqe_size) = 0;
     enum class Arm : uint8_t { none, some, any };
     /// Checks for a new arm request. Only for CQs with events. "Any" means armed for any

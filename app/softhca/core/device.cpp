@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <tuple>
+#include <utility>
 
 namespace softhca::core {
 namespace {
@@ -132,11 +133,15 @@ Outcome<void> Device::resize_cq(Number cqn, DmaArea ring, uint8_t log_entries, u
     if (!cq) return refuse(Status::bad_resource);
     if (log_entries > Limits::kLogMaxCqEntries) return refuse(Status::limit);
     CqAttr attr;
-    attr.ring = ring;
+    attr.ring = std::move(ring);
     attr.log_entries = log_entries;
     attr.cqe_size = cqe_size;
     if (!state_->rings.fits(attr)) return refuse(Status::bad_parameter);
-    return cq->resize(std::move(ring), log_entries, cqe_size);
+    Outcome<void> resized = tl::unexpected(Status::bad_state);
+    const void* const missing = // of the old ring, or of the doorbell record
+        run_guarded(*state_, [&] { resized = cq->resize(attr.ring, log_entries, cqe_size); });
+    state_->end_left_work(missing);
+    return resized;
 }
 
 Outcome<void> Device::ignore_cq_overrun(Number cqn, bool ignore) {

@@ -138,7 +138,8 @@ class Device {
     [[nodiscard]] Outcome<void> destroy_cq(Number cqn);
     /// Switches to a new ring: the old one ends with a CQE of opcode resize, which consumes an
     /// index as every CQE does. Busy: the old ring is full; bad_parameter: the new one is too small
-    /// for what the owner has not consumed.
+    /// for what the owner has not consumed; bad_state: the CQ has failed, or does now as its memory
+    /// is missing.
     [[nodiscard]] Outcome<void> resize_cq(Number cqn, DmaArea ring, uint8_t log_entries,
                                           uint8_t cqe_size);
     /// See CqAttr::ignore_overrun.

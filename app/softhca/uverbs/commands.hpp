@@ -65,6 +65,7 @@ inline constexpr uint32_t kCompletionVectors = 8; ///< all alike: there are no E
 [[nodiscard]] Errno create_cq_ex(Context& context, const WriteCommand& command);
 [[nodiscard]] Errno modify_cq(Context& context, const WriteCommand& command);
 inline constexpr uint16_t kMaxCqPeriod = 0xfff; ///< µs
+[[nodiscard]] Errno resize_cq(Context& context, const WriteCommand& command);
 [[nodiscard]] Errno destroy_cq(Context& context, const WriteCommand& command);
 
 // qp.cpp

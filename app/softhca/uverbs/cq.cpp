@@ -45,13 +45,18 @@ struct CqRequest {
     bool ignores_overrun = false;
 };
 
+/// The entries of a CQ that is to hold this many completions; 0: more than there can be, or none.
+uint32_t entries_for(uint32_t cqe) {
+    constexpr uint32_t kMost = 1u << Limits::kLogMaxCqEntries;
+    return cqe == 0 || cqe >= kMost ? 0 : std::bit_ceil(cqe + 1);
+}
+
 /// Creates the CQ and fills in handle and size of the answer.
 Errno make_cq(Context& context, const CqRequest& request, const WriteCommand& command,
               ib_uverbs_create_cq_resp& out) {
     if (request.comp_vector >= kCompletionVectors) return EINVAL;
-    if (request.cqe == 0 || request.cqe >= 1u << Limits::kLogMaxCqEntries) return EINVAL;
-    const uint32_t entries = std::bit_ceil(request.cqe + 1);
-    if (entries > 1u << Limits::kLogMaxCqEntries) return EINVAL;
+    const uint32_t entries = entries_for(request.cqe);
+    if (entries == 0) return EINVAL;
     const auto driver = command.driver_in.as<mlx5_ib_create_cq>();
     if (const Errno error = check_driver_request(driver, command.driver_in.size())) return error;
     std::optional<core::MiniFormat> compress;
@@ -146,6 +151,34 @@ Errno modify_cq(Context& context, const WriteCommand& command) {
     if (!context.objects.find<Cq>(request.cq_handle)) return EINVAL;
     // Moderation may delay events up to this; the device delays none.
     return request.attr.cq_period > kMaxCqPeriod ? EINVAL : 0;
+}
+
+/// The program brings a ring of its own for the new size. It moves the completions that it has not
+/// polled there by itself, up to the CQE that the device ends the former ring with.
+Errno resize_cq(Context& context, const WriteCommand& command) {
+    const auto request = command.in.as<ib_uverbs_resize_cq>();
+    Cq* const cq = context.objects.find<Cq>(request.cq_handle);
+    if (!cq) return EINVAL;
+    const uint32_t entries = entries_for(request.cqe);
+    if (entries == 0) return EINVAL;
+    if (entries != cq->entries + 1) {
+        const auto driver = command.driver_in.as<mlx5_ib_resize_cq>();
+        if (driver.reserved0 || driver.reserved1) return EINVAL;
+        if (driver.cqe_size != 64 && driver.cqe_size != 128) return EINVAL;
+        const uint64_t bytes = uint64_t{entries} * driver.cqe_size;
+        PinnedPages pages;
+        if (const Errno error = pages.pin(driver.buf_addr, bytes)) return error;
+        auto ring = user_area(driver.buf_addr, bytes, true);
+        if (!ring) return EFAULT;
+        const auto resized = context.device->resize_cq(
+            cq->number, std::move(*ring), static_cast<uint8_t>(std::countr_zero(entries)),
+            static_cast<uint8_t>(driver.cqe_size));
+        if (!resized) return errno_of(resized);
+        cq->pages = std::move(pages);
+        cq->entries = entries - 1;
+    }
+    command.out.put(ib_uverbs_resize_cq_resp{.cqe = cq->entries, .reserved = 0});
+    return 0;
 }
 
 Errno destroy_cq(Context& context, const WriteCommand& command) {

@@ -55,6 +55,8 @@ constexpr std::array kCommands{
             sizeof(ib_uverbs_ex_create_cq)},
     Command{extended(IB_USER_VERBS_EX_CMD_MODIFY_CQ), "EX_MODIFY_CQ", modify_cq,
             sizeof(ib_uverbs_ex_modify_cq), 0},
+    Command{IB_USER_VERBS_CMD_RESIZE_CQ, "RESIZE_CQ", resize_cq, sizeof(ib_uverbs_resize_cq),
+            sizeof(ib_uverbs_resize_cq_resp)},
     Command{IB_USER_VERBS_CMD_DESTROY_CQ, "DESTROY_CQ", destroy_cq, sizeof(ib_uverbs_destroy_cq),
             sizeof(ib_uverbs_destroy_cq_resp)},
     Command{IB_USER_VERBS_CMD_CREATE_QP, "CREATE_QP", create_qp, sizeof(ib_uverbs_create_qp),
@@ -119,7 +121,7 @@ Errno run_write_command(Context& context, uint64_t number, const WriteCommand& c
     constexpr uint64_t kNumberBits =
         IB_USER_VERBS_CMD_FLAG_EXTENDED | IB_USER_VERBS_CMD_COMMAND_MASK;
     if (number & ~kNumberBits) return EINVAL;
-    // Memory windows, address handles, resizing …
+    // Memory windows, address handles …
     const bool used_up = std::ranges::find(kUsedUp, number) != kUsedUp.end();
     const Errno error = used_up ? ENOMEM : EOPNOTSUPP;
     context.trace(fmt::format("write command {:#x}", number), error);

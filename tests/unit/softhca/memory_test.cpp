@@ -3,6 +3,7 @@
 #include "app/softhca/core/memory_guard.hpp"
 #include "tests/unit/softhca/collector.hpp"
 #include "tests/unit/softhca/fault_handler.hpp"
+#include "tests/unit/softhca/refusal.hpp"
 #include "tests/unit/softhca/testbed.hpp"
 
 #include <nlohmann/json.hpp>
@@ -278,6 +279,23 @@ TEST_F(MissingMemory, AFailedCqWithoutItsRecordHoldsNothingUp) {
         EXPECT_EQ(wire->sent.size(), 2u);
     }
     ASSERT_TRUE(device->destroy_sq(other.number));
+    ASSERT_TRUE(device->destroy_cq(cqn));
+}
+
+/// The old ring gets a last CQE.
+TEST_F(MissingMemory, ACqWithoutItsRingIsNotResized) {
+    Pages ring{kPage}, larger{kPage}, record{kPage};
+    CqAttr attr;
+    attr.ring = ring.area();
+    attr.doorbell = cq_doorbell(reinterpret_cast<mlx5::CqDoorbell*>(record.data()));
+    attr.log_entries = 4;
+    attr.listener = &listener;
+    const Number cqn = device->create_cq(attr).value();
+    {
+        const Hole hole(ring.data(), kPage);
+        EXPECT_EQ(refusal(device->resize_cq(cqn, larger.area(), 5, 64)), Status::bad_state);
+    }
+    EXPECT_TRUE(listener.saw(AsyncEvent::cq_error));
     ASSERT_TRUE(device->destroy_cq(cqn));
 }
 

@@ -73,7 +73,7 @@ void Cq::write_block() {
     if (armed_ != Armed::none) raise(mlx5::CqeOpcode::resp_send);
 }
 
-Outcome<void> Cq::resize(DmaArea ring, uint8_t log_entries, uint8_t cqe_size) {
+Outcome<void> Cq::resize(const DmaArea& ring, uint8_t log_entries, uint8_t cqe_size) {
     if (failed()) return tl::unexpected(Status::bad_state);
     write_block(); // while the CQ is still armed for it
     const uint32_t waiting = entries() - refresh_room();
@@ -84,7 +84,7 @@ Outcome<void> Cq::resize(DmaArea ring, uint8_t log_entries, uint8_t cqe_size) {
     const bool marked = write<mlx5::Cqe>(mlx5::CqeOpcode::resize, 0, 0, [](mlx5::Cqe&) {});
     armed_ = armed;
     if (!marked) return tl::unexpected(Status::bad_state);
-    ring_ = std::move(ring);
+    ring_ = ring;
     log_entries_ = log_entries;
     cqe_size_ = cqe_size;
     room_ = 0; // determined again with the next CQE

@@ -106,7 +106,7 @@ class Cq final : public core::Cq {
     /// Prefetches for writing the line of the CQE that is `ahead` entries later.
     void claim(uint32_t ahead) const { claim_line(entry_at(producer_ + ahead)); }
 
-    [[nodiscard]] Outcome<void> resize(DmaArea ring, uint8_t log_entries,
+    [[nodiscard]] Outcome<void> resize(const DmaArea& ring, uint8_t log_entries,
                                        uint8_t cqe_size) override;
     void ignore_overrun(bool ignore) override;
     void write_block() override;
