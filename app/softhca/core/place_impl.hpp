@@ -387,7 +387,7 @@ template <Rings R, class W> void Placer<R, W>::fail(Rq& rq, ReceiveFault fault) 
 template <Rings R, class W> size_t Placer<R, W>::flush(Rq& rq) {
     read_doorbell(rq);
     size_t flushed = 0;
-    for (; rq.pending() != 0 && Ring::has_room(rq); flushed++) {
+    for (; rq.pending() != 0 && Ring::may_flush(rq); flushed++) {
         write_error(rq, CompletionError::flushed, ReceiveFault::none);
         rq.consumer++;
         rq.counters.wqes++;

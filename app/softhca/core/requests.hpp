@@ -135,8 +135,9 @@ concept SendRing = requires(S ring, const S& read, Sq& sq, const Sq& queue,
     { S::kMaxSegments } -> std::convertible_to<size_t>;
     /// The owner's producer position.
     { S::posted(queue) } -> std::same_as<uint16_t>;
-    /// Whether the completion of the SQ has room in its CQ.
-    { S::has_room(sq) } -> std::same_as<bool>;
+    /// Whether a request of an SQ in error may complete as flushed now, or waits for room in its
+    /// CQ.
+    { S::may_flush(sq) } -> std::same_as<bool>;
     /// Copies the request at the consumer position, so that what is executed is what was checked,
     /// whatever the program writes meanwhile. Even for a faulty one, request() has steps and
     /// reports.
@@ -170,7 +171,7 @@ concept ReceiveRing = requires(Rq& rq, const Rq& queue, const Received& received
                                const LroSummary& summary, Segment segment,
                                const typename R::Row& row) {
     { R::posted(queue) } -> std::same_as<uint16_t>;
-    { R::has_room(rq) } -> std::same_as<bool>;
+    { R::may_flush(rq) } -> std::same_as<bool>;
     /// The buffers of the request at the consumer position; false after the last one.
     { typename R::Buffers(queue).next(segment) } -> std::same_as<bool>;
     /// The first buffer of a later request, which must be posted.

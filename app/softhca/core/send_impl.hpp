@@ -104,10 +104,11 @@ template <Rings R, class W> bool Sender<R, W>::read_doorbell(Sq& sq) {
 }
 
 /// For a queue in error: requests complete as flushed, except those that asked for the first error
-/// only.
+/// only. They wait for room in the CQ: net_mlx5's is smaller than its queue, so that flushing all
+/// at once would overrun it.
 template <Rings R, class W> size_t Sender<R, W>::flush(Sq& sq) {
     size_t flushed = 0;
-    while (sq.consumer != sq.producer && R::Send::has_room(sq)) {
+    while (sq.consumer != sq.producer && R::Send::may_flush(sq)) {
         std::ignore = ring_.fetch(sq); // faulty or not: only steps and reports matter
         if (ring_.request().reports_flush)
             write_error(sq, CompletionError::flushed, SendFault::none);

@@ -107,6 +107,35 @@ TEST_F(Faults, AFullCqTakesTheQueueThatCompletesThere) {
     EXPECT_EQ(*device->query_sq(idle.number), QueueState::ready);
 }
 
+/// Otherwise, flushed requests wait for room in their CQ.
+TEST_F(Faults, AFlushedRequestOverrunsAFullCqToo) {
+    FakeListener owner;
+    TestCq tx(*device, 4, &owner), rx(*device, 4, &owner);
+    TestSq flushes(*device, pd, tx.number, 4, &owner);
+    TestRq drained(*device, pd, rx.number, {.listener = &owner});
+    ASSERT_TRUE(device->modify_sq(flushes.number, QueueState::error));
+    ASSERT_TRUE(device->modify_rq(drained.number, QueueState::error));
+    for (const Number cqn : {tx.number, rx.number})
+        ASSERT_TRUE(device->inject_overrun(cqn));
+    run();
+    EXPECT_TRUE(owner.events.empty()) << "nothing has completed yet";
+    flushes.post(Wqe(mlx5::WqeOpcode::send).eth().data(lkey, memory_at(0), 64));
+    flushes.ring_doorbell();
+    run();
+    const std::vector<std::pair<AsyncEvent, Number>> sq_events = {
+        {AsyncEvent::cq_error, tx.number}, {AsyncEvent::sq_fatal, flushes.number}};
+    EXPECT_EQ(owner.events, sq_events);
+    owner.events.clear();
+    drained.post({{lkey, memory_at(0), 64}});
+    drained.post({{lkey, memory_at(0), 64}});
+    run();
+    const std::vector<std::pair<AsyncEvent, Number>> rq_events = {
+        {AsyncEvent::cq_error, rx.number}, {AsyncEvent::rq_fatal, drained.number}};
+    EXPECT_EQ(owner.events, rq_events) << "once";
+    EXPECT_EQ(tx.poll(), nullptr);
+    EXPECT_EQ(rx.poll(), nullptr);
+}
+
 TEST_F(Faults, WhatIsNotThereCannotBreak) {
     EXPECT_EQ(refusal(device->inject_error(0xabcdef, CompletionError::flushed)),
               Status::bad_resource);

@@ -27,6 +27,9 @@ class Cq final : public core::Cq {
         return !failed() && (room_ >= entries || refresh_room() >= entries);
     }
 
+    /// After fill_up(), until a completion has come.
+    [[nodiscard]] bool is_to_overrun() const { return full_ && !failed(); }
+
     /// Writes one CQE, or holds it for a block, and raises the event if the CQ is armed. `qpn_word`
     /// and `wqe_counter` are at its end; `fill(Entry&)` sets whatever else is not zero, directly in
     /// the ring. Entry: mlx5::Cqe or mlx5::ErrorCqe. False on overrun: nothing is written, the CQ
