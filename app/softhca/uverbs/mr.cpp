@@ -37,10 +37,13 @@ bool is_valid_access(uint32_t access) {
     return !(access & kRemoteWrite) || (access & IB_UVERBS_ACCESS_LOCAL_WRITE);
 }
 
-/// Whether WQEs can name the memory by these addresses.
+/// Whether WQEs can name the memory by these addresses, and its pages end within the address space
+/// (ib_umem_get).
 bool is_valid_range(uint64_t start, uint64_t length, uint64_t iova) {
     constexpr uint64_t kPageMask = 0xfff;
-    return length != 0 && (start & kPageMask) == (iova & kPageMask);
+    const uint64_t end = start + length;
+    const bool wraps = end < start || ((end + kPageMask) & ~kPageMask) < end;
+    return length != 0 && !wraps && (start & kPageMask) == (iova & kPageMask);
 }
 
 /// A region with its key. `pin`: its memory is not pinned yet.

@@ -239,6 +239,20 @@ TEST_F(VerbsTest, SrqsAreTheKernels) {
     EXPECT_EQ(errno, ENOMEM);
 }
 
+/// As opposed to addresses where nothing is.
+TEST_F(VerbsTest, MrBeyondTheEndOfAddresses) {
+    const auto refusal = [&](uint64_t start, size_t length) {
+        errno = 0;
+        EXPECT_EQ(ibv_reg_mr(pd.get(), reinterpret_cast<void*>(start), length, 0), nullptr);
+        return errno;
+    };
+    constexpr uint64_t kPage = 4096;
+    EXPECT_EQ(refusal(-kPage, 2 * kPage), EINVAL);
+    EXPECT_EQ(refusal(-kPage, kPage), EINVAL);
+    EXPECT_EQ(refusal(-2 * kPage, kPage + 1), EINVAL) << "its last page ends there";
+    EXPECT_EQ(refusal(kPage, kPage), EFAULT);
+}
+
 /// Events may be delayed up to these values; this device never delays them.
 TEST_F(VerbsTest, CqModerationIsTaken) {
     const CqHandle cq = make_cq();
