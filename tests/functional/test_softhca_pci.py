@@ -57,3 +57,16 @@ def test_its_sockets_do_not_outlive_it(build: Build, tmp_path: Path, number: sig
         device.signal(number)
         assert device.wait() == -number
     assert not control.exists() and not nic.exists()
+
+
+@pytest.mark.parametrize("arguments, said", [
+    (["--fd=1"], "--fd requires --qtest"),
+    (["--port=wire=loop", "--port=wire=loop", "--vfio-user=nic"], "--port"),
+    (["--bogus"], "--bogus"),
+    ([], "say how QEMU connects"),
+])
+def test_a_wrong_command_line(build: Build, tmp_path: Path, arguments: list[str], said: str) -> None:
+    refused = run(build, tmp_path, *arguments)
+    assert refused.returncode == 2
+    assert refused.stderr.startswith("softhca-pci: ") and said in refused.stderr
+    assert refused.stderr.count("\n") == 1 and not refused.stdout

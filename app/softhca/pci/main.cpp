@@ -109,7 +109,14 @@ int main(int argc, char** argv) try {
         "--control", options.control,
         "control socket to create: stat, dump, link, inject, event, fatal, commands (one "
         "JSON object per line)");
-    CLI11_PARSE(app, argc, argv);
+    try {
+        app.parse(argc, argv);
+    } catch (const CLI::Success& help) {
+        return app.exit(help);
+    } catch (const CLI::ParseError& error) {
+        std::fprintf(stderr, "softhca-pci: %s\n", error.what());
+        return 2;
+    }
     if (options.fd < 0 && options.vfio_user.empty()) {
         std::fprintf(stderr, "softhca-pci: say how QEMU connects: --fd and --qtest, or "
                              "--vfio-user\n");
