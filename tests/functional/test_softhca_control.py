@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
@@ -66,9 +66,23 @@ def test_a_stopped_program_is_not_said_to_have_no_device(launcher: Launcher) -> 
         for command in ["stat", "--pid", str(pid)], ["trace", "mlx5_0"]:
             result = launcher.run(*command)
             assert result.returncode == 1
-            assert result.stderr == f"softhca: process {pid}: does not answer; is it stopped?\n"
+            assert result.stderr == f"softhca: process {pid}: does not answer; is it stopped, or are too many clients connected to it already?\n"
     finally:
         os.kill(pid, signal.SIGCONT)
+
+
+def test_too_many_clients_are_mentioned(launcher: Launcher) -> None:
+    launcher.start_watch()
+    instance = json.loads(launcher.run("stat", "--json").stdout)["instances"][0]
+    path = next(launcher.runtime.glob(f"softhca-*/{instance['pid']}.sock"))
+    with ExitStack() as clients:
+        with suppress(BlockingIOError, TimeoutError):
+            while True:
+                client = clients.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+                client.settimeout(1)
+                client.connect(str(path))
+        result = launcher.run("stat")
+    assert result.returncode == 1 and "too many clients" in result.stderr
 
 
 def test_a_program_that_does_not_answer_is_not_hidden_by_others(launcher: Launcher) -> None:
@@ -80,7 +94,7 @@ def test_a_program_that_does_not_answer_is_not_hidden_by_others(launcher: Launch
         both = launcher.run("stat", "--json")
     finally:
         os.kill(stopped, signal.SIGCONT)
-    assert both.stderr == f"softhca: process {stopped}: does not answer; is it stopped?\n"
+    assert both.stderr == f"softhca: process {stopped}: does not answer; is it stopped, or are too many clients connected to it already?\n"
     assert len(json.loads(both.stdout)["instances"]) == 1
     assert both.returncode == 1
 

@@ -69,7 +69,10 @@ Result<Session> Session::open(const Instance& instance) {
 }
 
 tl::unexpected<Error> Session::silent() const {
-    return fail(EAGAIN, "{}: does not answer; is it stopped?", name_);
+    return fail(
+        EAGAIN,
+        "{}: does not answer; is it stopped, or are too many clients connected to it already?",
+        name_);
 }
 
 tl::unexpected<Error> Session::failed(const char* what) const {
