@@ -172,6 +172,19 @@ def checking_script(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 
 @pytest.mark.unsanitized
+@pytest.mark.parametrize("script", ["bench", "demo", "check-arm"])
+def test_a_wrong_option_is_refused_before_anything_is_set_up(tmp_path: Path, script: str) -> None:
+    started = 'echo "$0"; exit 5'
+    path = script_with_tools(tmp_path, f"scripts/{script}", {"bin/dpkg-query": started, "scripts/setup": started,
+                                                             "bin/python3": 'exec /usr/bin/python3 "$@"'})
+    for package in "bench_lib", "demo_lib":
+        (path.parent / package).symlink_to(ROOT / "scripts" / package)
+    (tmp_path / "tests").symlink_to(ROOT / "tests")
+    answer = subprocess.run([path, "--bogus-option"], text=True, timeout=60, capture_output=True)
+    assert (answer.returncode, answer.stdout) == (2, "") and "--bogus-option" in answer.stderr
+
+
+@pytest.mark.unsanitized
 def test_other_builds_use_the_driver_headers_of_the_set_up(checking_script: Path, tmp_path: Path) -> None:
     """Those that scripts/setup --dpdk-sdk remembers."""
     answer = subprocess.run([checking_script], text=True, timeout=60, stdout=subprocess.PIPE)
