@@ -75,7 +75,10 @@ TEST_F(FlowControl, WhatTheDeviceDecidesIsNotSet) {
 }
 
 TEST_F(FlowControl, AnUnknownModeIsRefusedAndChangesNothing) {
-    EXPECT_EQ(set(static_cast<rte_eth_fc_mode>(RTE_ETH_FC_FULL + 1)), -EINVAL);
+    constexpr unsigned kUnknown = RTE_ETH_FC_FULL + 1; // which C++ knows no rte_eth_fc_mode for
+    rte_eth_fc_conf conf{};
+    std::memcpy(&conf.mode, &kUnknown, sizeof conf.mode);
+    EXPECT_EQ(rte_eth_dev_flow_ctrl_set(kPort, &conf), -EINVAL);
     EXPECT_EQ(get().mode, RTE_ETH_FC_FULL);
 }
 

@@ -3,6 +3,8 @@
 #include "drivers/net/rawqp/ethdev/port.hpp"
 #include "drivers/net/rawqp/ethdev/report.hpp"
 
+#include <cstring>
+
 namespace rawqp {
 namespace {
 
@@ -22,8 +24,10 @@ netdev::Pause pause_of(const rte_eth_fc_conf& conf) {
 /// thresholds and pause times, which cannot be set from outside.
 Result<void> check(const rte_eth_fc_conf& conf) {
     constexpr unsigned kModes = RTE_ETH_FC_FULL + 1;
-    if (static_cast<unsigned>(conf.mode) >= kModes)
-        return fail(EINVAL, "flow control: no such mode: {}", static_cast<unsigned>(conf.mode));
+    unsigned mode = 0; // a C program may pass what C++ takes for impossible
+    static_assert(sizeof conf.mode == sizeof mode);
+    std::memcpy(&mode, &conf.mode, sizeof mode);
+    if (mode >= kModes) return fail(EINVAL, "flow control: no such mode: {}", mode);
     if (conf.mac_ctrl_frame_fwd != 0)
         return fail(ENOTSUP, "flow control: the device does not forward MAC control frames");
     if (conf.high_water != 0 || conf.low_water != 0 || conf.pause_time != 0)
