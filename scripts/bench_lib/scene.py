@@ -95,7 +95,8 @@ class Scene:
         is timed."""
         groups: dict[tuple[bool, Sequence[str]], list[Point]] = {}
         for point in points:
-            first: Sequence[str] = () if point.measure == "rx" else WITH_FREEING
+            said = point.measure == "rx" or WITH_FREEING[0] in options
+            first: Sequence[str] = () if said else WITH_FREEING
             groups.setdefault((point.fast_free, first), []).append(point)
         for (_, first), some in groups.items():
             self._run(bench, some, [*options, *first], memory_mb)

@@ -442,6 +442,8 @@ class NoRunner(Runner):
     def on_softhca(self, wires: Sequence[str], eal: Sequence[str], options: Sequence[str],
                    **_how: object) -> list[Figure]:
         given = dict(zip(options, options[1:]))  # of --subject the last
+        once = [text for text in options if text.startswith("--") and text != "--subject"]
+        assert len(once) == len(set(once)), f"rawqp-perf refuses {options}"
         subjects = [text for option, text in zip(options, options[1:]) if option == "--subject"]
         return [Figure(subject.split("=")[0], measure, 1.0, 0, "", size, int(burst),
                        fast_free=given["--fast-free"] == "on")
