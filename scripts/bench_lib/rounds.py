@@ -128,7 +128,7 @@ QUEUE_DESCRIPTORS = 8192  # of all queues together, so that all touch the same a
 def queues(scene: Scene) -> None:
     """Cycles per packet by number of queues; the total number of descriptors stays the same."""
     # A round is four times as long as usual, and its preparation takes most of the time.
-    scene.effort = replace(scene.effort, rounds=max(8, scene.effort.rounds // 4))
+    scene.effort = replace(scene.effort, rounds=max(16, scene.effort.rounds // 3))
     for count in QUEUE_COUNTS if scene.setting.distance != "cold" else QUEUE_COUNTS[-1:]:
         points = [Point(measure) for measure in MEASURES if scene.wants(f"{measure}.{count}")]
         if points:
@@ -147,7 +147,8 @@ def many_queues(scene: Scene, count: int, points: list[Point]) -> None:
     # One visit of each of 64 queues: more would be frames for which net_mlx5 does not always have buffers in rings of
     # 128 descriptors. Each visit is timed, because the next one would find what it has fetched; and the mean of all
     # rounds counts, because drivers refill a queue in some of them only.
-    scene.measure(bench, points, ["--round", "2048", "--warm-up", "0", "--mean"], memory_mb=2048)
+    scene.measure(bench, points, ["--round", "2048", "--mean"], first_of_rx=("--warm-up", "0"),
+                  memory_mb=2048)
     for point in points:
         name = f"{point.measure}.{count}"
         scene.main_row(name, point, bars.queues(str(scene.setting), count), variants=CYCLIC_VARIANTS)

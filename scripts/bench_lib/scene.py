@@ -90,13 +90,12 @@ class Scene:
         return bench
 
     def measure(self, bench: Bench, points: Sequence[Point], options: Sequence[str] = (), *,
-                memory_mb: int = 1024) -> None:
-        """Of Rx, two bursts of a round are untimed unless `options` say otherwise. Of the other measures each burst
-        is timed."""
+                first_of_rx: Sequence[str] = (), memory_mb: int = 1024) -> None:
+        """`first_of_rx`: option for how many packets of a round are received untimed, otherwise two bursts. Of
+        the other measures each burst is timed."""
         groups: dict[tuple[bool, Sequence[str]], list[Point]] = {}
         for point in points:
-            said = point.measure == "rx" or WITH_FREEING[0] in options
-            first: Sequence[str] = () if said else WITH_FREEING
+            first = first_of_rx if point.measure == "rx" else WITH_FREEING
             groups.setdefault((point.fast_free, first), []).append(point)
         for (_, first), some in groups.items():
             self._run(bench, some, [*options, *first], memory_mb)

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -22,6 +23,7 @@ from bench_lib.results import Results
 from bench_lib.runner import OTHER, RAWQP, BenchError, Machine, Runner, take_turns
 from bench_lib.scene import Point, Scene, in_each_setting
 from bench_lib.tables import DOCUMENTS, TABLES, fill, fill_documents
+from rig.program import Program
 from rig.stack import DRIVER, OWN_NETWORK, ROOT, Build, PortSpec, device_name
 
 from functional.conftest import StartSoftHca
@@ -112,13 +114,12 @@ def test_distances(
 
 
 @pytest.fixture
-def busy_cpu(build: Build) -> Iterator[None]:
+def busy_cpu(build: Build, tmp_path: Path) -> Iterator[None]:
     """A program on the device's CPU that even a thread of real-time priority yields to, over and over."""
     naps = "import time\nwhile True: time.sleep(2e-5)"
-    with subprocess.Popen(["taskset", "-c", str(Machine(build.folder).measured), "chrt", "--rr", "50",
-                           sys.executable, "-c", naps]) as program:
+    command = ["taskset", "-c", str(Machine(build.folder).measured), "chrt", "--rr", "50", sys.executable, "-c", naps]
+    with closing(Program(command, tmp_path / "naps")):
         yield
-        program.kill()
 
 
 @pytest.mark.unsanitized

@@ -21,6 +21,8 @@ from rig.stack import OWN_NETWORK
 
 pytestmark = pytest.mark.unsanitized  # programs that are not ours run under softhca
 
+NO_ANSWER = "does not answer; is it stopped, or are too many clients connected to it already?"
+
 
 def test_stat_with_nothing_running(launcher: Launcher) -> None:
     result = launcher.run("stat")
@@ -66,7 +68,7 @@ def test_a_stopped_program_is_not_said_to_have_no_device(launcher: Launcher) -> 
         for command in ["stat", "--pid", str(pid)], ["trace", "mlx5_0"]:
             result = launcher.run(*command)
             assert result.returncode == 1
-            assert result.stderr == f"softhca: process {pid}: does not answer; is it stopped, or are too many clients connected to it already?\n"
+            assert result.stderr == f"softhca: process {pid}: {NO_ANSWER}\n"
     finally:
         os.kill(pid, signal.SIGCONT)
 
@@ -94,7 +96,7 @@ def test_a_program_that_does_not_answer_is_not_hidden_by_others(launcher: Launch
         both = launcher.run("stat", "--json")
     finally:
         os.kill(stopped, signal.SIGCONT)
-    assert both.stderr == f"softhca: process {stopped}: does not answer; is it stopped, or are too many clients connected to it already?\n"
+    assert both.stderr == f"softhca: process {stopped}: {NO_ANSWER}\n"
     assert len(json.loads(both.stdout)["instances"]) == 1
     assert both.returncode == 1
 

@@ -85,9 +85,10 @@ FwStatus destroy_rqt(Firmware& firmware, Command& command) {
 constexpr uint8_t kDirect = 0, kIndirect = 1;
 constexpr uint8_t kToeplitz = 2;
 
+constexpr uint64_t kSrcIp = 1, kDstIp = 2, kSrcPort = 4, kDstPort = 8, kSpi = 0x10;
+constexpr uint8_t kTcp = 6, kUdp = 17;
+
 core::HashFields read_hash_fields(const Fields& select) {
-    constexpr uint64_t kSrcIp = 1, kDstIp = 2, kSrcPort = 4, kDstPort = 8, kSpi = 0x10;
-    constexpr uint8_t kTcp = 6, kUdp = 17;
     const uint64_t selected = select.get(PRM(rx_hash_field_select, selected_fields));
     core::HashFields fields;
     fields.src_ip = selected & kSrcIp;
@@ -101,6 +102,17 @@ core::HashFields read_hash_fields(const Fields& select) {
     if (fields.src_port || fields.dst_port)
         fields.l4 = select.get(PRM(rx_hash_field_select, l4_prot_type)) ? kUdp : kTcp;
     return fields;
+}
+
+/// The reverse of read_hash_fields().
+void write_hash_fields(const core::HashFields& fields, Fields select) {
+    const auto selected = [](bool is, uint64_t bit) { return is ? bit : 0; };
+    select.set(PRM(rx_hash_field_select, selected_fields),
+               selected(fields.src_ip, kSrcIp) | selected(fields.dst_ip, kDstIp) |
+                   selected(fields.src_port, kSrcPort) | selected(fields.dst_port, kDstPort) |
+                   selected(fields.spi, kSpi));
+    select.set(PRM(rx_hash_field_select, l3_prot_type), fields.ip_version == 6);
+    select.set(PRM(rx_hash_field_select, l4_prot_type), fields.l4 == kUdp);
 }
 
 /// The longest supported period that is not longer than requested.
@@ -160,19 +172,6 @@ bool read_tir(const Fields& context, core::TirAttr& attr, std::vector<Ref>& uses
     const auto bytes = key.copy(attr.toeplitz_key.size());
     std::copy(bytes.begin(), bytes.end(), attr.toeplitz_key.begin());
     return !attr.fields.any() || context.get(PRM(tirc, rx_hash_fn)) == kToeplitz;
-}
-
-/// The reverse of read_hash_fields().
-void write_hash_fields(const core::HashFields& fields, Fields select) {
-    constexpr uint64_t kSrcIp = 1, kDstIp = 2, kSrcPort = 4, kDstPort = 8, kSpi = 0x10;
-    constexpr uint8_t kUdp = 17;
-    const auto selected = [](bool is, uint64_t bit) { return is ? bit : 0; };
-    select.set(PRM(rx_hash_field_select, selected_fields),
-               selected(fields.src_ip, kSrcIp) | selected(fields.dst_ip, kDstIp) |
-                   selected(fields.src_port, kSrcPort) | selected(fields.dst_port, kDstPort) |
-                   selected(fields.spi, kSpi));
-    select.set(PRM(rx_hash_field_select, l3_prot_type), fields.ip_version == 6);
-    select.set(PRM(rx_hash_field_select, l4_prot_type), fields.l4 == kUdp);
 }
 
 FwStatus create_tir(Firmware& firmware, Command& command) {

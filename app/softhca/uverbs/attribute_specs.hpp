@@ -9,6 +9,9 @@
 #include <rdma/ib_user_ioctl_cmds.h>
 #include <rdma/mlx5_user_ioctl_cmds.h>
 
+/// Bytes of a struct up to the end of a member: later members are newer, and may be missing.
+#define SIZE_UP_TO(type, member) (offsetof(type, member) + sizeof(type::member))
+
 namespace softhca::uverbs {
 
 struct AttributeSpec {
@@ -36,9 +39,6 @@ using AttributeSpecs = std::array<AttributeSpec, 17>;
 namespace attribute {
 
 using Kind = AttributeSpec::Kind;
-
-/// Bytes of a struct up to the end of a member.
-#define END_OF(type, member) (offsetof(type, member) + sizeof(type::member))
 
 constexpr AttributeSpec sized(Kind kind, uint16_t id, size_t shortest, size_t longest) {
     return {.kind = kind,

@@ -24,8 +24,6 @@ struct Command {
     size_t request, response; ///< bytes
     size_t known = request;   ///< bytes of the request, with its newest members
 };
-/// Bytes of a struct up to the end of a member: later members are newer, and may be missing.
-#define SIZE_UP_TO(type, member) (offsetof(type, member) + sizeof(type::member))
 
 constexpr std::array kCommands{
     Command{IB_USER_VERBS_CMD_QUERY_DEVICE, "QUERY_DEVICE", query_device,
@@ -93,8 +91,6 @@ constexpr std::array kCommands{
     Command{extended(IB_USER_VERBS_EX_CMD_DESTROY_FLOW), "EX_DESTROY_FLOW", destroy_flow,
             sizeof(ib_uverbs_destroy_flow), 0},
 };
-
-#undef SIZE_UP_TO
 
 /// The device has only as many of these as mlx5_ib takes for itself, see kLogMaxSrqs.
 constexpr std::array<uint32_t, 3> kUsedUp = {

@@ -96,11 +96,7 @@ TEST_F(DevxFlowTest, OnlyTirsAndTablesAreDestinations) {
 
 TEST_F(DevxFlowTest, EntriesLeadToQpsOfVerbs) {
     const auto endpoint = make_endpoint(context.get(), pd.get());
-    mlx5dv_qp qp{};
-    qp.comp_mask = MLX5DV_QP_MASK_RAW_QP_HANDLES;
-    mlx5dv_obj object{};
-    object.qp = {endpoint->qp.get(), &qp};
-    ASSERT_EQ(mlx5dv_init_obj(&object, MLX5DV_OBJ_QP), 0);
+    const mlx5dv_qp qp = rings_of(endpoint->qp.get());
     const TestTable table = make_table(64);
     const DevxHandle entry = made(make(entry_request(table, kForward, to(kTir, qp.tirn))));
     lead_to(table.table.get());
@@ -113,11 +109,7 @@ TEST_F(DevxFlowTest, EntriesLeadToQpsOfVerbs) {
 
 TEST_F(DevxFlowTest, TirsOfVerbsQpsAreKnownAndChange) {
     const auto endpoint = make_endpoint(context.get(), pd.get());
-    mlx5dv_qp qp{};
-    qp.comp_mask = MLX5DV_QP_MASK_RAW_QP_HANDLES;
-    mlx5dv_obj object{};
-    object.qp = {endpoint->qp.get(), &qp};
-    ASSERT_EQ(mlx5dv_init_obj(&object, MLX5DV_OBJ_QP), 0);
+    const mlx5dv_qp qp = rings_of(endpoint->qp.get());
     const auto ask = [&](Field field) {
         const Request request = REQUEST(QUERY_TIR, query_tir).number(qp.tirn);
         Answer answer;

@@ -77,14 +77,10 @@ class DevxMeterTest : public DevxFlowTest {
         auto* const record = reinterpret_cast<uint32_t*>(page(kAsoRecord));
         return {page(kAso), 64, record + 1, uar->reg_addr, number};
     }
-    /// The SQ of a QP, located through libmlx5.
+    /// The SQ of a QP.
     AsoQueue verbs_queue(ibv_pd* of) {
         endpoint = make_endpoint(context.get(), of);
-        mlx5dv_qp qp{};
-        qp.comp_mask = MLX5DV_QP_MASK_RAW_QP_HANDLES;
-        mlx5dv_obj object{};
-        object.qp = {endpoint->qp.get(), &qp};
-        EXPECT_EQ(mlx5dv_init_obj(&object, MLX5DV_OBJ_QP), 0);
+        const mlx5dv_qp qp = rings_of(endpoint->qp.get());
         return {static_cast<uint8_t*>(qp.sq.buf), qp.sq.wqe_cnt,
                 reinterpret_cast<uint32_t*>(qp.dbrec) + 1, qp.bf.reg, qp.sqn};
     }

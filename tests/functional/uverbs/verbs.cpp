@@ -73,6 +73,15 @@ bool wait_completion(ibv_cq* cq, ibv_wc& wc, std::chrono::milliseconds patience)
     return wait_until([&] { return ibv_poll_cq(cq, 1, &wc) == 1; }, patience);
 }
 
+mlx5dv_qp rings_of(ibv_qp* qp) {
+    mlx5dv_qp rings{};
+    rings.comp_mask = MLX5DV_QP_MASK_RAW_QP_HANDLES;
+    mlx5dv_obj object{};
+    object.qp = {qp, &rings};
+    EXPECT_EQ(mlx5dv_init_obj(&object, MLX5DV_OBJ_QP), 0);
+    return rings;
+}
+
 QpHandle make_qp(ibv_pd* pd, ibv_cq* send_cq, ibv_cq* receive_cq, uint32_t depth) {
     ibv_qp_init_attr attributes{};
     attributes.send_cq = send_cq;

@@ -99,6 +99,8 @@ void post_receive(ibv_qp* qp, uint64_t address, uint32_t bytes, uint32_t lkey, u
                                    std::chrono::milliseconds patience = std::chrono::seconds(10));
 
 [[nodiscard]] QpHandle make_qp(ibv_pd* pd, ibv_cq* send_cq, ibv_cq* receive_cq, uint32_t depth);
+/// Its rings and numbers, located through libmlx5.
+[[nodiscard]] mlx5dv_qp rings_of(ibv_qp* qp);
 void to_state(ibv_qp* qp, ibv_qp_state state);
 /// For a receive WQ with one segment.
 [[nodiscard]] ibv_wq_init_attr wq_attributes(ibv_pd* pd, ibv_cq* cq, uint32_t depth);

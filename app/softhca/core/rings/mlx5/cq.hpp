@@ -27,8 +27,9 @@ class Cq final : public core::Cq {
         return !failed() && (room_ >= entries || refresh_room() >= entries);
     }
 
-    /// After fill_up(), until a completion has come.
-    [[nodiscard]] bool is_to_overrun() const { return full_ && !failed(); }
+    /// Whether a flushed request may complete now: others wait for room. A CQ that is full on
+    /// request (fill_up) has none ever: there the completion is to overrun it.
+    [[nodiscard]] bool may_flush() { return has_room(1) || (full_ && !failed()); }
 
     /// Writes one CQE, or holds it for a block, and raises the event if the CQ is armed. `qpn_word`
     /// and `wqe_counter` are at its end; `fill(Entry&)` sets whatever else is not zero, directly in

@@ -20,10 +20,7 @@ class ReceiveWqe {
     [[nodiscard]] static uint16_t posted(const Rq& rq) {
         return static_cast<uint16_t>(net::to_be(rq.doorbell.load()));
     }
-    /// See SendWqe.
-    [[nodiscard]] static bool may_flush(Rq& rq) {
-        return cq_of(rq).has_room(1) || cq_of(rq).is_to_overrun();
-    }
+    [[nodiscard]] static bool may_flush(Rq& rq) { return cq_of(rq).may_flush(); }
 
     /// The scatter list; an invalid lkey may end it before the end of the WQE.
     class Buffers {

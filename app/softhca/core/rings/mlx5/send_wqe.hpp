@@ -32,11 +32,7 @@ class SendWqe {
     [[nodiscard]] static uint16_t posted(const Sq& sq) {
         return sq.managed ? sq.enabled : static_cast<uint16_t>(net::to_be(sq.doorbell.load()));
     }
-    /// Whether a flushed request may complete now: others wait for room in the CQ. A CQ that is
-    /// full on request (Cq::fill_up) has none ever: there the completion is to overrun it.
-    [[nodiscard]] static bool may_flush(Sq& sq) {
-        return cq_of(sq).has_room(1) || cq_of(sq).is_to_overrun();
-    }
+    [[nodiscard]] static bool may_flush(Sq& sq) { return cq_of(sq).may_flush(); }
 
     [[nodiscard]] SendFault fetch(const Sq& sq);
     [[nodiscard]] SendFault decode();

@@ -52,6 +52,21 @@ std::optional<Pattern> narrow(const Pattern& pattern, TrafficClass from, Traffic
     return narrowed;
 }
 
+/// A rule for each class of the pattern's packets that `is_wanted`, by the class and its hash.
+template <class IsWanted>
+std::vector<ClassRule> split(const Pattern& pattern, uint8_t depth, uint64_t rte_rss_types,
+                             IsWanted is_wanted) {
+    const TrafficClass base = class_of(pattern, depth);
+    std::vector<ClassRule> rules;
+    for (auto it = kTrafficClasses.rbegin(); it != kTrafficClasses.rend(); ++it) {
+        const uint64_t fields = hash_fields_of(*it, rte_rss_types);
+        if (!is_wanted(*it, fields)) continue;
+        if (auto narrowed = narrow(pattern, base, *it, depth))
+            rules.push_back({*it, *narrowed, fields});
+    }
+    return rules;
+}
+
 } // namespace
 
 TrafficClass class_of(const Pattern& pattern, uint8_t depth) {
@@ -74,22 +89,15 @@ std::vector<ClassRule> split_by_class(const Pattern& pattern, uint64_t rte_rss_t
                                       uint8_t depth) {
     const TrafficClass base = class_of(pattern, depth);
     if (rte_rss_types == 0) return {{base, pattern, 0}}; // no class is hashed
-    auto rules = split_by_each_class(pattern, rte_rss_types, depth);
-    std::erase_if(rules, [&](const ClassRule& rule) {
-        return rule.traffic != base &&
-               rule.hash_fields == hash_fields_of(traits_of(rule.traffic).parent, rte_rss_types);
+    return split(pattern, depth, rte_rss_types, [&](TrafficClass traffic, uint64_t fields) {
+        const TrafficClass parent = traits_of(traffic).parent;
+        return traffic == base || fields != hash_fields_of(parent, rte_rss_types);
     });
-    return rules;
 }
 
 std::vector<ClassRule> split_by_each_class(const Pattern& pattern, uint64_t rte_rss_types,
                                            uint8_t depth) {
-    const TrafficClass base = class_of(pattern, depth);
-    std::vector<ClassRule> rules;
-    for (auto it = kTrafficClasses.rbegin(); it != kTrafficClasses.rend(); ++it)
-        if (auto narrowed = narrow(pattern, base, *it, depth))
-            rules.push_back({*it, *narrowed, hash_fields_of(*it, rte_rss_types)});
-    return rules;
+    return split(pattern, depth, rte_rss_types, [](TrafficClass, uint64_t) { return true; });
 }
 
 RssDestination destination_of(const std::vector<uint16_t>& table, const RssKey& key,

@@ -65,17 +65,11 @@ std::vector<FilterRule> filter_rules(const FilterState& state) {
 using RuleKey = std::pair<TrafficClass, std::string>;
 
 /// Of rules for groups (multicast, broadcast) the kernel's mlx5 driver tries first those whose kind
-/// of match it has known the longest, whatever their priority.
-bool is_for_groups(const Pattern& pattern) {
-    const Layer& eth = pattern.layers().front();
-    return (eth.mask.front() & eth.value.front() & 1) != 0;
-}
-
-/// For groups, a rule for a class that is only hashed apart later would never be reached, so all
-/// classes are there from the start.
+/// of match it has known the longest, whatever their priority. A rule for a class that is only
+/// hashed apart later would never be reached, so all classes are there from the start.
 std::vector<ClassRule> rules_of(const Pattern& pattern, uint64_t rss_types) {
-    return is_for_groups(pattern) ? split_by_each_class(pattern, rss_types)
-                                  : split_by_class(pattern, rss_types);
+    return pattern.multicast_only() ? split_by_each_class(pattern, rss_types)
+                                    : split_by_class(pattern, rss_types);
 }
 
 /// Two patterns that match what `pattern` does, with another kind of match: by a bit of the source
@@ -187,7 +181,7 @@ Result<SteeringRules> Filters::Impl::install(TrafficClass traffic, const WantedR
     request.level = levels.filter_level(traffic, generation);
     request.target = wanted.target;
     // Rules for groups that match the same would both get each packet, whatever their level.
-    if (generation != 0 && is_for_groups(wanted.pattern)) {
+    if (generation != 0 && wanted.pattern.multicast_only()) {
         auto halves = install_halves(request, wanted.pattern);
         if (!halves || !halves->empty()) return halves;
     }
@@ -260,7 +254,7 @@ Result<void> Filters::Impl::apply_vlans(const FilterState& state) {
 unsigned Filters::Impl::next_group_generation(const WantedRules& wanted) const {
     const bool moves = std::ranges::any_of(wanted, [&](const auto& entry) {
         const auto old = installed.find(entry.first);
-        return is_for_groups(entry.second.pattern) && old != installed.end() &&
+        return entry.second.pattern.multicast_only() && old != installed.end() &&
                old->second.target != entry.second.target;
     });
     return moves ? 1 - group_generation : group_generation;
@@ -271,7 +265,7 @@ Result<InstalledRules> Filters::Impl::add(const WantedRules& wanted, const Steer
     InstalledRules added;
     for (const auto& [key, rule] : wanted) {
         const auto old = installed.find(key);
-        const bool for_groups = is_for_groups(rule.pattern);
+        const bool for_groups = rule.pattern.multicast_only();
         const bool stays = old != installed.end() && old->second.target == rule.target &&
                            (!for_groups || old->second.generation == of_groups);
         if (stays) continue;
