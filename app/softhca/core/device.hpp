@@ -334,6 +334,9 @@ class Device {
     /// 0 means idle. `rested`: the thread has slept since the last round, so this one checks more
     /// of what has been idle for long (see turns.hpp).
     size_t poll(bool rested = true);
+    /// Whether that was work that its owner waits for, a few requests at a time, as software
+    /// steering waits for its RC queues. For the thread that polls.
+    [[nodiscard]] bool was_awaited() const;
 
     struct State; ///< for the core's own files only
 

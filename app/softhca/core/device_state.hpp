@@ -64,6 +64,7 @@ struct Device::State final : GuardedMemory, wire::Recipient, KeyOwner {
     static constexpr size_t kReceiveBudget = 128; ///< frames in a round
     size_t frames_left = kReceiveBudget;          ///< until the next round ends
     size_t work_of_round = 0;                     ///< of the last one that completed
+    bool awaited = false;                         ///< see Device::was_awaited()
     std::atomic<std::thread::id> polled_by;       ///< the device thread
 
     Icm icm;

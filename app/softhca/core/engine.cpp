@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "app/softhca/core/engine.hpp"
 
+#include "app/softhca/core/idle_rest.hpp"
+
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
@@ -20,38 +22,12 @@
 namespace softhca::core {
 namespace {
 
-/// How an idle device thread spends its time: it spins, if it may, then sleeps for longer and
-/// longer. It never yields: that would give the CPU away for a whole time slice of whichever thread
-/// waits for it, possibly the program that waits for the device, whereas a short sleep ends when it
-/// should.
-class Idler {
+/// Sleeps, until a frame arrives at the longest.
+class Sleeper {
   public:
-    explicit Idler(bool may_spin) : spins_(may_spin ? 20000 : 50) {}
-
     /// A frame on one of these ends a sleep.
     void wait_for(std::vector<pollfd> wakers) { wait_ = std::move(wakers); }
-    void busy() {
-        idle_ = 0;
-        was_ready_ = rested_ = false;
-    }
-    /// Whether it has slept since it was last busy or idle.
-    [[nodiscard]] bool rested() const { return rested_; }
-    void idle() {
-        rested_ = idle_ >= spins_;
-        if (!rested_) {
-            __builtin_ia32_pause();
-        } else {
-            // Doorbells are in memory, which cannot wake a thread: sleeps must stay short.
-            const uint64_t doubled = (idle_ - spins_) / kSleepsPerStep;
-            sleep(std::min(kMinSleepNs << std::min<uint64_t>(doubled, 8), kMaxSleepNs));
-        }
-        idle_++;
-    }
-
-  private:
-    static constexpr uint64_t kMinSleepNs = 20'000, kMaxSleepNs = 100'000;
-    static constexpr uint64_t kSleepsPerStep = 50;
-
+    void busy() { was_ready_ = false; }
     void sleep(uint64_t ns) {
         const timespec time{0, static_cast<long>(ns)};
         // A descriptor that was ready last time and led to no work (a TAP that is gone, a device
@@ -63,11 +39,9 @@ class Idler {
             was_ready_ = ppoll(wait_.data(), wait_.size(), &time, nullptr) != 0;
     }
 
-    uint64_t idle_ = 0;
-    uint64_t spins_;
+  private:
     std::vector<pollfd> wait_;
     bool was_ready_ = false;
-    bool rested_ = false;
 };
 
 cpu_set_t allowed_cpus(const EngineConfig& config, unsigned index) {
@@ -86,10 +60,6 @@ std::vector<int> all_cpus() {
     std::iota(cpus.begin(), cpus.end(), 0);
     return cpus;
 }
-
-/// Spinning is for threads with a CPU of their own. The program has at least one polling thread,
-/// and the machine has other work: with fewer CPUs than that, device threads give way.
-bool may_spin(const EngineConfig& config) { return config.available.size() > config.threads + 1; }
 
 /// A device thread. It takes over new devices between two rounds.
 class Worker {
@@ -151,19 +121,27 @@ void Worker::run() {
     prctl(PR_SET_TIMERSLACK, 1000ul); // default: 50 us, more than our sleeps
 
     std::vector<Device*> mine;
-    Idler idler(may_spin(config_));
+    Sleeper sleeper;
+    IdleRest rest(config_.available.size(), config_.threads);
     while (!stop_.load(std::memory_order_relaxed)) {
         if (changed_.load(std::memory_order_acquire)) {
             mine = devices();
-            idler.wait_for(wakers(mine));
+            sleeper.wait_for(wakers(mine));
         }
         size_t work = 0;
-        for (Device* const device : mine)
-            work += device->poll(idler.rested());
-        if (work != 0)
-            idler.busy();
-        else
-            idler.idle();
+        bool awaited = false;
+        for (Device* const device : mine) {
+            work += device->poll(rest.rested());
+            awaited |= device->was_awaited();
+        }
+        if (work != 0) {
+            rest.busy(awaited);
+            sleeper.busy();
+        } else if (const uint64_t ns = rest.idle(); ns != 0) {
+            sleeper.sleep(ns);
+        } else {
+            __builtin_ia32_pause();
+        }
     }
 }
 

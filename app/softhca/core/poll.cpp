@@ -31,6 +31,7 @@ size_t Device::State::poll_round(bool rested) {
     size_t work = 0;
     const auto send = [&](Sq& sq) { return data_path->send(sq, kSendBudget); };
     work += rc_schedule.round(looks, send); // first: these write what packets are steered by
+    awaited = work != 0;
     work += send_schedule.round(looks, send);
     work += send_hairpins(kHairpinBudget);
     work += send_chains(looks);
@@ -48,6 +49,7 @@ size_t Device::State::poll_round(bool rested) {
 
 size_t Device::poll(bool rested) {
     State& state = *state_;
+    state.awaited = false;
     if (state.control_waiting.load(std::memory_order_relaxed) != 0) {
         std::this_thread::yield();
         return 0;
@@ -61,6 +63,8 @@ size_t Device::poll(bool rested) {
     state.end_left_work(run_guarded(state, [&] { work = state.poll_round(rested); }));
     return work;
 }
+
+bool Device::was_awaited() const { return state_->awaited; }
 
 /// Reporting it also needs memory, which may be gone as well.
 void Device::State::end_left_work(const void* missing) {

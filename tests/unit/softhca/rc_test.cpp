@@ -52,6 +52,10 @@ class RcTest : public Testbed {
         return wqe;
     }
     void post(const Wqe& wqe) {
+        ring_in(wqe);
+        run();
+    }
+    void ring_in(const Wqe& wqe) {
         ::mlx5::WqeCtrlSeg ctrl;
         std::memcpy(&ctrl, wqe.bytes.data(), sizeof ctrl);
         ctrl.opmod_idx_opcode = ctrl.opmod_idx_opcode | uint32_t{producer} << 8;
@@ -61,7 +65,6 @@ class RcTest : public Testbed {
         std::memcpy(at, &ctrl, sizeof ctrl);
         producer = static_cast<uint16_t>(producer + (wqe.bytes.size() + 63) / 64);
         doorbell.send = producer;
-        run();
     }
     void expect_done(WqeOpcode opcode) {
         const auto* const cqe = tx_cq.poll();
@@ -99,6 +102,17 @@ TEST_F(RcTest, WritesInlineAndFromMemoryAndReadsBack) {
     expect_done(WqeOpcode::rdma_read);
     EXPECT_EQ(get(memory_at(8192), 3000), many);
     EXPECT_TRUE(wire->sent.empty());
+}
+
+TEST_F(RcTest, IsAwaitedUnlikePackets) {
+    ring_in(rdma(WqeOpcode::rdma_write, {rkey, 64}).inline_data({1}));
+    EXPECT_NE(device->poll(), 0u);
+    EXPECT_TRUE(device->was_awaited());
+    EXPECT_EQ(device->poll(), 0u);
+    EXPECT_FALSE(device->was_awaited());
+    post_packet(frames::pattern(100));
+    EXPECT_NE(device->poll(), 0u);
+    EXPECT_FALSE(device->was_awaited());
 }
 
 TEST_F(RcTest, KeysAllowItOrTheQpFails) {
