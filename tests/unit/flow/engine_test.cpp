@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // How rules are requested from a device, by verbs and by mlx5dv, and which engine does it.
 #include "drivers/net/rawqp/ethdev/flow/items.hpp"
+#include "drivers/net/rawqp/ethdev/steering/mlx5_words.hpp"
 #include "tests/unit/flow/rule.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <random>
 
 namespace rawqp::test {
 namespace {
@@ -196,6 +198,42 @@ TEST(Engines, Mlx5WritesWhatThePrmSays) {
     EXPECT_EQ(bits(match.mask, 512 + 0xa0, 24), 0xffffffu);
     EXPECT_EQ(bits(match.value, 1024 + 0x30, 16), 0x0800u);
     EXPECT_EQ(bits(match.mask, 1024 + 0x93, 4), 15u);
+}
+
+/// A pattern with random masks and values; few of the former, so that they come again.
+Pattern random_pattern(std::minstd_rand& random) {
+    Pattern pattern;
+    const bool tunnel = random() % 2 == 0;
+    std::vector<Protocol> headers{random() % 2 == 0 ? Protocol::ipv4 : Protocol::ipv6,
+                                  Protocol::udp};
+    if (tunnel) headers.insert(headers.end(), {Protocol::vxlan, Protocol::eth, Protocol::ipv4});
+    for (const Protocol header : headers)
+        EXPECT_EQ(pattern.push(header), Pattern::Follows::yes);
+    for (Layer& layer : pattern.layers())
+        for (const Field& field : fields_of(layer.protocol))
+            if (layer.allows(field.bit, field.bits, 0) && random() % 8 == 0)
+                layer.set(field.bit, std::min<uint16_t>(field.bits, 32), random());
+    return pattern;
+}
+
+TEST(Engine, RemembersNoMaskForTooLongAndNoValueAtAll) {
+    std::minstd_rand random(2); // NOLINT(cert-msc51-cpp): the same each time
+    std::vector<Pattern> patterns;
+    for (int i = 0; i < 20; ++i)
+        patterns.push_back(random_pattern(random));
+    MatchMaker maker;
+    for (int i = 0; i < 2000; ++i) {
+        Pattern& pattern = patterns[random() % patterns.size()];
+        for (int repeat = 0; repeat < 2; ++repeat) {
+            const Mlx5Match made = maker.of(pattern), fresh = mlx5_match(pattern);
+            ASSERT_EQ(made.mask, fresh.mask) << pattern.text();
+            ASSERT_EQ(made.value, fresh.value) << pattern.text();
+            ASSERT_EQ(made.criteria, fresh.criteria) << pattern.text();
+            for (Layer& layer : pattern.layers()) // another rule with this mask
+                for (size_t at = 0; at < layer.value.size(); ++at)
+                    layer.value[at] = static_cast<uint8_t>(random()) & layer.mask[at];
+        }
+    }
 }
 
 /// Steering on a device that has both engines.

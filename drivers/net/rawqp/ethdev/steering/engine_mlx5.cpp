@@ -96,6 +96,7 @@ class Mlx5Engine final : public Engine {
     ibv_context* context_;
     Devx& devx_;
     const GroupWay& way_;
+    MatchMaker match_;
     SharedObjects<MatcherKey, verbs::Handle<mlx5dv_flow_matcher>> matchers_;
     SharedObjects<EditKey, verbs::Handle<ibv_flow_action>> actions_;
     SharedObjects<EditKey, DevxObject> entry_actions_;
@@ -314,7 +315,7 @@ bool Mlx5Engine::fill_flow(const SteeringRequest& request, ibv_qp* qp, DeviceRul
 
 /// Creates a flow in the kernel's tables, which are group 0. False with errno.
 bool Mlx5Engine::create_flow(const SteeringRequest& request, ibv_qp* qp, DeviceRule& rule) {
-    const Mlx5Match match = mlx5_match(request.pattern);
+    const Mlx5Match match = match_.of(request.pattern);
     if (request.strict_level && sorted_as_multicast(match)) { // due to values that a template lacks
         errno = EOPNOTSUPP;
         return false;
@@ -379,7 +380,7 @@ const GroupTable* Mlx5Engine::create_entry(const SteeringRequest& request, Devic
     if (request.meter && !meter(request, rule, actions)) return nullptr;
     if (!count(request.counts_passed ? request.matched : request.counter, actions)) return nullptr;
     const uint32_t place = request.class_depth.value_or(request.level);
-    PartRef entry = table->add(place, mlx5_match(request.pattern), actions);
+    PartRef entry = table->add(place, match_.of(request.pattern), actions);
     if (entry == nullptr) return nullptr;
     rule.parts.add() = std::move(entry);
     return table;

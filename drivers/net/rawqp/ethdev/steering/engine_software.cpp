@@ -129,6 +129,7 @@ class Software final : public SoftwareEngine {
     ibv_context* context_;
     Devx& devx_;
     const GroupWay& way_;
+    MatchMaker match_;
     verbs::Handle<mlx5dv_dr_domain> domain_;
     SoftwareRules rules_;
     Action drop_;
@@ -243,7 +244,7 @@ bool Software::fill(const SteeringRequest& request, DeviceRule& rule, SoftwareRu
 }
 
 bool Software::create(const SteeringRequest& request, ibv_qp*, DeviceRule& rule) {
-    Mlx5Match match = mlx5_match(request.pattern);
+    Mlx5Match match = match_.of(request.pattern);
     if (request.group != 0) name_ip_version(request.pattern, match);
     const auto* const matcher = matchers_.acquire(
         rule.parts.add(), {request.group, request.level, match.criteria, match.mask},

@@ -35,18 +35,35 @@ constexpr ReformatName kReformatNames[] = {
 
 } // namespace
 
-Mlx5Match mlx5_match(const Pattern& pattern) {
-    Mlx5Match match;
-    for (const Layer& layer : pattern.layers())
+bool MatchMaker::has_mask_of(const Pattern& pattern) const {
+    return known_ && std::ranges::equal(known_->layers(), pattern.layers(), same_headers);
+}
+
+void MatchMaker::learn(const Pattern& pattern) {
+    known_ = pattern;
+    places_.clear();
+    mask_ = {};
+    for (uint8_t number = 0; const Layer& layer : pattern.layers()) {
         for (const Field& field : fields_of(layer.protocol)) {
             const uint16_t place = place_of(field, layer.depth);
             if (place == Field::kNone || !layer.masks(field.bit, field.bits)) continue;
-            or_bits(layer.value, field.bit, field.bits, match.value, place);
-            or_bits(layer.mask, field.bit, field.bits, match.mask, place);
-            match.criteria |= static_cast<uint8_t>(1 << place / (8 * Mlx5Match::kBlockBytes));
+            places_.push_back({number, field.bit, field.bits, place});
+            or_bits(layer.mask, field.bit, field.bits, mask_.mask, place);
+            mask_.criteria |= static_cast<uint8_t>(1 << place / (8 * Mlx5Match::kBlockBytes));
         }
+        ++number;
+    }
+}
+
+Mlx5Match MatchMaker::of(const Pattern& pattern) {
+    if (!has_mask_of(pattern)) learn(pattern);
+    Mlx5Match match = mask_;
+    for (const auto& [layer, bit, bits, place] : places_)
+        or_bits(pattern.layers()[layer].value, bit, bits, match.value, place);
     return match;
 }
+
+Mlx5Match mlx5_match(const Pattern& pattern) { return MatchMaker().of(pattern); }
 
 bool sorted_as_multicast(const Mlx5Match& match) {
     constexpr size_t kMac = 0x40 / 8, kIpv4 = 0x1e0 / 8;

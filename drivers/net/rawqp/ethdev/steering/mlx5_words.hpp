@@ -25,6 +25,26 @@ struct Parameters {
     }
 };
 
+/// mlx5_match() for rules that come one after the other, of which most have the mask of the one
+/// before: it remembers where the fields of that mask are. Control threads only.
+class MatchMaker {
+  public:
+    [[nodiscard]] Mlx5Match of(const Pattern& pattern);
+
+  private:
+    /// A field of a layer, and its place in the parameters.
+    struct Place {
+        uint8_t layer;
+        uint16_t bit, bits, place;
+    };
+    [[nodiscard]] bool has_mask_of(const Pattern& pattern) const;
+    void learn(const Pattern& pattern);
+
+    std::optional<Pattern> known_; ///< has that mask
+    std::vector<Place> places_;    ///< of its fields
+    Mlx5Match mask_;               ///< without values
+};
+
 /// Why the device's match parameters, or those of the kernel's flows in group 0, have no place for
 /// something that the request matches.
 [[nodiscard]] std::optional<Lack> lack_of_match(const SteeringRequest& request);
