@@ -22,7 +22,7 @@
 namespace softhca::core {
 namespace {
 
-/// Sleeps, until a frame arrives at the longest.
+/// Sleeps no longer than until a frame arrives.
 class Sleeper {
   public:
     /// A frame on one of these ends a sleep.
