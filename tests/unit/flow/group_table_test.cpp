@@ -341,12 +341,13 @@ TEST_F(GroupRuleTest, StartNamesAQueueThatIsGone) {
     for (const Rule& rule :
          {in_group(1, udp_to(53, 3)), udp_to(53, 3).action(RTE_FLOW_ACTION_TYPE_OF_PUSH_VLAN, &tag),
           udp_to(53, 1).action(RTE_FLOW_ACTION_TYPE_SAMPLE, &copies)}) {
-        device.set_up_rx_queues(4);
+        device.set_up_rx_queues(device.rx_queues.configured = 4);
         ASSERT_NE(create(rule), nullptr) << error.message;
-        device.set_up_rx_queues(2);
+        device.set_up_rx_queues(device.rx_queues.configured = 2);
         const auto started = table.start();
         ASSERT_FALSE(started);
-        EXPECT_THAT(started.error().what, HasSubstr("Rx queue 3 is not set up"));
+        EXPECT_THAT(started.error().what,
+                    HasSubstr("there is no Rx queue 3: the port is configured with 2"));
         table.flush(&error);
     }
 }

@@ -140,10 +140,16 @@ Result<HashQp> RssQps::acquire(const RssTargetRef& target) {
 }
 
 Result<void> RssQps::check_queues(const RssTarget& target) const {
-    for (const uint16_t queue : target.destination.queues)
+    for (const uint16_t queue : target.destination.queues) {
+        if (queue >= queues_.count()) // it had more when the rule or its template was made
+            return fail(EINVAL,
+                        "there is no Rx queue {}: the port is configured with {}: configure it "
+                        "with more, or leave the queue out of the rule and of its template",
+                        queue, queues_.count());
         if (queues_.wq(queue) == nullptr)
             return fail(EINVAL, "Rx queue {} is not set up: call rte_eth_rx_queue_setup first",
                         queue);
+    }
     return {};
 }
 
