@@ -106,6 +106,15 @@ TEST(MeterProfileTest, WhatNoDeviceCanDoIsRefused) {
     EXPECT_THAT(refused(other), HasSubstr("algorithm 77 is unknown"));
 }
 
+TEST(MeterProfileTest, WithoutAnAlgorithmAllPacketsAreGreen) {
+    rte_mtr_meter_profile none{};
+    none.alg = RTE_MTR_NONE;
+    const auto parameters = meter_parameters(none);
+    ASSERT_TRUE(parameters) << parameters.error().what;
+    const mlx5::MeterParams open = open_meter();
+    EXPECT_EQ(std::memcmp(&*parameters, &open, sizeof open), 0);
+}
+
 TEST(MeterPolicyTest, ColorsAreDroppedOrGoOn) {
     const rte_flow_action nothing[] = {{RTE_FLOW_ACTION_TYPE_VOID, nullptr},
                                        {RTE_FLOW_ACTION_TYPE_END, nullptr}};

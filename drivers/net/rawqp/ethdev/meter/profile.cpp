@@ -96,6 +96,7 @@ Scaled scaled_size(uint64_t size) {
 }
 
 MeterResult<mlx5::MeterParams> meter_parameters(const rte_mtr_meter_profile& profile) {
+    if (number_in(profile.alg) == RTE_MTR_NONE) return open_meter();
     auto buckets = buckets_of(profile);
     if (!buckets) return tl::unexpected(buckets.error());
     const bool packets = profile.packet_mode != 0;

@@ -22,7 +22,7 @@ inline constexpr uint64_t kMostSize = INT32_MAX;       ///< source: Linux, en/tc
 /// its length. Source: Linux, en/tc/meter.c.
 inline constexpr uint64_t kTokensOfPacket = 128;
 [[nodiscard]] MeterResult<mlx5::MeterParams> meter_parameters(const rte_mtr_meter_profile& profile);
-/// For a disabled meter: all packets are green.
+/// For a disabled meter, and for algorithm RTE_MTR_NONE: all packets are green.
 [[nodiscard]] mlx5::MeterParams open_meter();
 
 } // namespace rawqp
