@@ -457,6 +457,8 @@ TEST_F(TemplateTest, Refusals) {
         rte_flow_port_attr wanted{};
         wanted.*member = 1;
         EXPECT_EQ(table.configure(wanted, {}, &error), -ENOTSUP);
+        EXPECT_THAT(error.message, HasSubstr(wanted.flags != 0 ? "leave out RTE_FLOW_PORT_FLAG"
+                                                               : "made in advance: ask for none"));
     }
     for (const uint32_t unknown : {0u, 7u})
         EXPECT_EQ(table.push(unknown, &error), -EINVAL) << "there are no flow queues";

@@ -236,8 +236,13 @@ int FlowTable::info(rte_flow_port_info* port, rte_flow_queue_info* queue) {
 int FlowTable::configure(const rte_flow_port_attr& port,
                          std::span<const rte_flow_queue_attr*> sizes, rte_flow_error* error) {
     constexpr auto kWhere = RTE_FLOW_ERROR_TYPE_UNSPECIFIED;
-    if (port.nb_meters != 0 || port.nb_conn_tracks != 0 || compat::quotas(port) != 0 ||
-        port.flags != 0)
+    if (port.flags != 0)
+        return report({ENOTSUP, kWhere, &port,
+                       "flags of the port are not supported: leave out "
+                       "RTE_FLOW_PORT_FLAG_STRICT_QUEUE, as any flow queue may serve any rule, and "
+                       "all others"},
+                      error);
+    if (port.nb_meters != 0 || port.nb_conn_tracks != 0 || compat::quotas(port) != 0)
         return report(
             {ENOTSUP, kWhere, &port,
              "no meters, connections and quotas are made in advance: ask for none; indirect "
