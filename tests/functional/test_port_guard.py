@@ -112,6 +112,11 @@ def test_a_rule_keeps_its_port_from_sockets_while_it_lives(stack: Stack) -> None
     assert bind(stack, "SOCK_DGRAM", "0.0.0.0")
 
 
+def test_what_goes_to_the_kernel_is_not_reserved(stack: Stack) -> None:
+    stack.testpmd.create_flow(0, UDP.replace("queue index 1", "send_to_kernel"))
+    assert bind(stack, "SOCK_DGRAM", KERNEL_IP)
+
+
 def test_validation_reserves_nothing(stack: Stack) -> None:
     assert stack.testpmd.validate_flow(0, UDP) == ""
     assert bind(stack, "SOCK_DGRAM", "0.0.0.0")

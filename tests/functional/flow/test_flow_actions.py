@@ -16,7 +16,7 @@ from functional.conftest import OpenStack
 UDP, TCP, TCP6, VLAN = "eth / ipv4 / udp", "eth / ipv4 / tcp", "eth / ipv6 / tcp", "eth / vlan / ipv4"
 VXLAN, NVGRE = "eth / ipv4 / udp / vxlan", "eth / ipv4 / nvgre"
 MAC = "mac_addr 02:00:00:00:00:09"
-FATES = {"queue", "rss", "drop", "jump"}  # received packets need one
+FATES = {"queue", "rss", "drop", "jump", "send_to_kernel"}  # received packets need one
 
 # A minimal rule for each action.
 RULES: dict[str, tuple[str, str]] = {
@@ -24,6 +24,7 @@ RULES: dict[str, tuple[str, str]] = {
     "rss": (UDP, "rss types ipv4 end queues 0 1 end"),
     "drop": (UDP, "drop"),
     "jump": (UDP, "jump group 1"),
+    "send_to_kernel": (UDP, "send_to_kernel"),
     "mark": (UDP, "mark id 5"),
     "flag": (UDP, "flag"),
     "count": (UDP, "count"),

@@ -94,7 +94,15 @@ bool is_free(uint16_t port) {
     return bound;
 }
 
-class PortGuardTest : public FlowTableTest {};
+class PortGuardTest : public FlowTableTest {
+  protected:
+    using FlowTableTest::FlowTableTest;
+    PortGuardTest() = default;
+};
+class PortGuardMlx5Test : public PortGuardTest {
+  protected:
+    PortGuardMlx5Test() : PortGuardTest(FlowEngine::mlx5) {}
+};
 
 TEST_F(PortGuardTest, NumberZeroIsNoPortToReserve) {
     auto spec = to_port<rte_flow_item_udp>(0), mask = to_port<rte_flow_item_udp>(0xffff);
@@ -123,6 +131,30 @@ TEST_F(PortGuardTest, ARuleThatGetsOtherActionsKeepsItsPort) {
         if (is_free(kPort)) return 4;
         if (guarded.destroy(flow, &error) != 0) return 5;
         return is_free(kPort) && PortGuard::reserved() == 0 ? 0 : 6;
+    });
+    const int status = child.wait();
+    if (status == kNoNamespace) GTEST_SKIP() << "needs a network namespace of its own: run as root";
+    EXPECT_EQ(status, 0);
+}
+
+TEST_F(PortGuardMlx5Test, APortIsReservedWhileItsPacketsDoNotGoToTheKernel) {
+    constexpr uint16_t kPort = 7777;
+    constexpr int kNoNamespace = 77;
+    // The exit status tells how far the child got.
+    wire_test::Child child([&] {
+        if (unshare(geteuid() == 0 ? CLONE_NEWNET : CLONE_NEWUSER | CLONE_NEWNET) != 0)
+            return kNoNamespace;
+        FlowTable guarded(*steering, device.rx_queues, PortGuard::make().value(), nullptr);
+        if (!guarded.start()) return 1;
+        const Rule rule = udp_to(kPort, 0);
+        const Rule to_kernel = Rule().action(RTE_FLOW_ACTION_TYPE_SEND_TO_KERNEL);
+        rte_flow* const flow =
+            guarded.create(&rule.attr, rule.pattern(), to_kernel.actions(), &error);
+        if (flow == nullptr || !is_free(kPort)) return 2;
+        if (guarded.update_actions(flow, rule.actions(), &error) != 0 || is_free(kPort)) return 3;
+        if (guarded.update_actions(flow, to_kernel.actions(), &error) != 0) return 4;
+        if (!is_free(kPort) || PortGuard::reserved() != 0) return 5;
+        return guarded.destroy(flow, &error) == 0 ? 0 : 6;
     });
     const int status = child.wait();
     if (status == kNoNamespace) GTEST_SKIP() << "needs a network namespace of its own: run as root";

@@ -26,6 +26,7 @@ TEST_F(RefusalsTest, NameTheActionThatTheEngineLacks) {
     names(Rule(counting).queue(0).action(RTE_FLOW_ACTION_TYPE_SET_MAC_SRC, &mac), 2);
     names(Rule(counting).queue(0).action(RTE_FLOW_ACTION_TYPE_SAMPLE, &sample), 2);
     names(Rule(counting).action(RTE_FLOW_ACTION_TYPE_JUMP, &jump), 1);
+    names(Rule(counting).action(RTE_FLOW_ACTION_TYPE_SEND_TO_KERNEL), 1);
     device.offers_counters = false;
     names(ipv4().queue(0).mark(1).action(RTE_FLOW_ACTION_TYPE_COUNT), 2);
 }
@@ -34,6 +35,9 @@ TEST_F(RefusalsTest, NameWhatHasNoEffect) {
     const Rule dropping = ipv4().action(RTE_FLOW_ACTION_TYPE_DROP);
     names(Rule(dropping).mark(1), 1);
     names(Rule(dropping).action(RTE_FLOW_ACTION_TYPE_DEC_TTL), 1);
+    const Rule passing = ipv4().action(RTE_FLOW_ACTION_TYPE_SEND_TO_KERNEL);
+    names(Rule(passing).mark(1), 1);
+    names(Rule(passing).action(RTE_FLOW_ACTION_TYPE_DEC_TTL), 1);
 }
 
 TEST_F(RefusalsTest, NameAttributes) {

@@ -19,7 +19,7 @@ struct ActionContext {
     const ActionScope& scope;
     FlowActions collected{};
     EditReader edits{scope.patterns, scope.egress};
-    const char* fate = nullptr; ///< the fate action: queue, rss, drop or jump
+    const char* fate = nullptr; ///< the fate action: queue, rss, drop, jump or send_to_kernel
     const char* tag = nullptr;  ///< the action that set the tag
 };
 
@@ -67,6 +67,12 @@ FlowResult<void> handle_jump(ActionContext& context, const rte_flow_action& acti
     if (auto ok = check_jump(action, context.scope.group); !ok) return ok;
     context.collected.jump = static_cast<const rte_flow_action_jump*>(action.conf)->group;
     return set_fate(context, action, "jump");
+}
+
+FlowResult<void> handle_to_kernel(ActionContext& context, const rte_flow_action& action) {
+    if (auto ok = check_ingress(context, action, "send_to_kernel"); !ok) return ok;
+    context.collected.to_kernel = true;
+    return set_fate(context, action, "send_to_kernel");
 }
 
 Result<RssHash> hash_of(const rte_flow_action_rss& conf) {
@@ -370,6 +376,7 @@ constexpr ActionKind kActions[] = {
     {RTE_FLOW_ACTION_TYPE_JUMP, true, handle_jump, Concern::jump},
     {RTE_FLOW_ACTION_TYPE_MARK, true, handle_mark, Concern::mark},
     {RTE_FLOW_ACTION_TYPE_FLAG, false, handle_flag, Concern::mark},
+    {RTE_FLOW_ACTION_TYPE_SEND_TO_KERNEL, false, handle_to_kernel, Concern::kernel},
     {RTE_FLOW_ACTION_TYPE_COUNT, false, handle_count, Concern::count},
     {RTE_FLOW_ACTION_TYPE_AGE, true, handle_age, Concern::count},
     {RTE_FLOW_ACTION_TYPE_SAMPLE, true, handle_sample, Concern::sample},
@@ -411,6 +418,26 @@ FlowResult<void> handle(ActionContext& context, const rte_flow_action& action) {
                   "action {} is not supported: use {}", action_name(action.type), action_names());
 }
 
+/// Refuses what nobody would see.
+FlowResult<void> check_lost_changes(const ActionContext& context) {
+    const FlowActions& rule = context.collected;
+    const NamedActions& named = rule.named;
+    if (rule.drop && context.tag != nullptr)
+        return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ACTION, named[Concern::mark],
+                      "action {} has no effect on dropped packets", context.tag);
+    if (rule.drop && !rule.edits.empty())
+        return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ACTION, named[Concern::edits],
+                      "changing packets that are dropped has no effect: leave one of them out");
+    if (rule.to_kernel && context.tag != nullptr)
+        return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ACTION, named[Concern::mark],
+                      "action {} has no effect on packets that go to the kernel", context.tag);
+    if (rule.to_kernel && !rule.edits.empty())
+        return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ACTION, named[Concern::edits],
+                      "action send_to_kernel: packets go to the kernel as they came: leave out "
+                      "what changes them");
+    return {};
+}
+
 } // namespace
 
 std::string action_names() {
@@ -438,17 +465,13 @@ FlowResult<FlowActions> translate_actions(const rte_flow_action* actions,
     context.collected.edits = std::move(*edited);
     if (context.fate == nullptr && !scope.egress)
         return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ACTION, action,
-                      "the rule has no fate action: add action queue, rss, drop or jump");
+                      "the rule has no fate action: add action queue, rss, drop, jump or "
+                      "send_to_kernel");
     if (const FlowActions& with = context.collected; with.age != nullptr && with.shared_counter)
         return refuse_shared_count(with.age);
     if (context.collected.sample)
         if (auto ok = check_sample(context.collected); !ok) return tl::unexpected(ok.error());
-    if (context.collected.drop && context.tag != nullptr)
-        return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ACTION, named[Concern::mark],
-                      "action {} has no effect on dropped packets", context.tag);
-    if (context.collected.drop && !context.collected.edits.empty())
-        return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ACTION, named[Concern::edits],
-                      "changing packets that are dropped has no effect: leave one of them out");
+    if (auto ok = check_lost_changes(context); !ok) return tl::unexpected(ok.error());
     return std::move(context.collected);
 }
 

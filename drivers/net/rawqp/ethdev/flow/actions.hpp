@@ -67,7 +67,8 @@ struct FlowActions : RssSpread {
     uint16_t queue = 0; ///< unless there is a table; some queue when dropping
     bool drop = false;
     std::optional<uint32_t> jump; ///< to this group
-    uint32_t tag = 0;             ///< flow tag of mark or flag; 0: none
+    bool to_kernel = false;
+    uint32_t tag = 0; ///< flow tag of mark or flag; 0: none
     Edits edits;
     NamedActions named;
 

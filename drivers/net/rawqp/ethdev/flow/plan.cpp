@@ -111,7 +111,8 @@ FlowResult<void> FlowTable::Impl::find_room(rte_flow& rule, const rte_flow* repl
 void FlowTable::Impl::add_parts(Plan& plan, const Pattern& pattern, const FlowActions& wanted) {
     if (wanted.table.empty()) {
         RssTargetRef target;
-        if (!plan.egress && !plan.jumps) target = steering.qps().target(wanted.queue);
+        if (!plan.egress && !plan.jumps && !plan.to_kernel)
+            target = steering.qps().target(wanted.queue);
         plan.parts.push_back({class_of(pattern), pattern, std::move(target), true, nullptr});
         return;
     }
@@ -177,6 +178,7 @@ Plan FlowTable::Impl::plan(const RulePosition& position, std::span<const Pattern
     static_cast<RulePosition&>(plan) = position;
     plan.jumps = wanted.jump.has_value();
     plan.jump = wanted.jump.value_or(0);
+    plan.to_kernel = wanted.to_kernel;
     plan.drop = wanted.drop;
     if (!wanted.edits.empty()) plan.edits = make_ref<const Edits>(wanted.edits);
     plan.tag = wanted.tag;
@@ -232,15 +234,19 @@ std::vector<Pattern> whole_patterns(const Plan& plan) {
 }
 } // namespace
 
+FlowResult<void> FlowTable::Impl::reserve_ports(Plan& plan, const rte_flow_item* pattern) {
+    if (!guard || !plan.takes_from_kernel()) return {};
+    auto reserved = guard->reserve(whole_patterns(plan), pattern);
+    if (!reserved) return tl::unexpected(reserved.error());
+    plan.ports = std::move(*reserved);
+    return {};
+}
+
 FlowResult<Plan> FlowTable::Impl::translate(const rte_flow_attr* attr, const rte_flow_item* pattern,
                                             const rte_flow_action* actions) {
     auto planned = outline(attr, pattern, actions);
     if (!planned) return planned;
-    if (guard && !planned->egress) {
-        auto reserved = guard->reserve(whole_patterns(*planned), pattern);
-        if (!reserved) return tl::unexpected(reserved.error());
-        planned->ports = std::move(*reserved);
-    }
+    if (auto ok = reserve_ports(*planned, pattern); !ok) return tl::unexpected(ok.error());
     return planned;
 }
 

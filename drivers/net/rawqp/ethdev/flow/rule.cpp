@@ -64,6 +64,7 @@ void RuleTerms::fill(SteeringRequest& request) const {
     request.strict_level = true;
     request.group = group;
     request.jump = jumps ? std::optional(jump) : std::nullopt;
+    request.to_kernel = to_kernel;
     request.egress = egress;
     request.edits = edits;
     request.drop = drop;
@@ -199,6 +200,7 @@ std::string queues_text(std::vector<uint16_t> queues) {
 std::string destination_text(const rte_flow& rule, const RulePart& part) {
     if (rule.drop) return "drop";
     if (rule.jumps) return fmt::format("jump to group {}", rule.jump);
+    if (rule.to_kernel) return "send to the kernel";
     if (!part.target) return "send";
     const rawqp::RssDestination& to = part.target->destination;
     if (to.hash_fields == 0) return fmt::format("queue {}", to.queues.front());

@@ -21,7 +21,7 @@ namespace rawqp {
 struct PlannedPart {
     TrafficClass traffic = TrafficClass::other;
     Pattern pattern;
-    RssTargetRef target;            ///< null for egress and jumps
+    RssTargetRef target;            ///< null for egress, jumps and to the kernel
     bool whole = true;              ///< the rule's own pattern; else a class of it, made for RSS
     const Engine* engine = nullptr; ///< see SteeringRequest
 };
@@ -42,6 +42,7 @@ struct RuleTerms : RulePosition {
     bool drop = false;
     bool counts = false; ///< the application may ask what the counter says
     bool jumps : 1 = false;
+    bool to_kernel : 1 = false;     ///< past all other rules and the port's filters
     bool one_level : 1 = false;     ///< for parts of several depths: a table tells them apart
     bool counts_passed : 1 = false; ///< what the meter lets pass: it is before the count
     uint32_t tag = 0;               ///< flow tag of mark or flag; 0: none
@@ -54,6 +55,8 @@ struct RuleTerms : RulePosition {
     ReservationsRef ports;          ///< ports that the kernel gives to nobody; null: none
     uint32_t jump = 0;              ///< to this group, if it jumps
 
+    /// Whether its packets might have been the kernel's.
+    [[nodiscard]] bool takes_from_kernel() const { return !egress && !to_kernel; }
     /// Whether the counter counts the copies of its sample: it is queried as the rule's, too.
     [[nodiscard]] bool counts_copies() const {
         return sample && sample->counter && !sample->counter->shared();

@@ -205,7 +205,7 @@ FlowResult<rte_flow*> FlowTable::Impl::create(rte_flow_template_table& table, si
 
 /// A template does not say which item is to blame.
 FlowResult<void> FlowTable::Impl::reserve_ports(rte_flow& rule) {
-    if (!guard || rule.egress) return {};
+    if (!guard || !rule.takes_from_kernel()) return {};
     auto reserved = guard->reserve(rule.whole_patterns(), nullptr);
     if (!reserved) return tl::unexpected(reserved.error());
     rule.ports = std::move(*reserved);

@@ -44,6 +44,9 @@ struct FlowTable::Impl {
     // plan.cpp
     FlowResult<Plan> translate(const rte_flow_attr* attr, const rte_flow_item* pattern,
                                const rte_flow_action* actions);
+    /// With a guard, for rules whose packets might have been the kernel's. `pattern`: what refusals
+    /// name; or null.
+    FlowResult<void> reserve_ports(Plan& plan, const rte_flow_item* pattern);
     /// translate() without what depends on the rule's values.
     FlowResult<Plan> outline(const rte_flow_attr* attr, const rte_flow_item* pattern,
                              const rte_flow_action* actions);

@@ -191,7 +191,10 @@ FlowResult<void> FlowTable::Impl::update(rte_flow& rule, const rte_flow_action* 
                       "a gap needs: destroy the rule and create another one");
     auto planned = plan_again(rule, actions);
     if (!planned) return tl::unexpected(planned.error());
-    planned->ports = rule.ports;
+    if (planned->takes_from_kernel() && rule.takes_from_kernel())
+        planned->ports = rule.ports;
+    else if (auto ok = reserve_ports(*planned, nullptr); !ok)
+        return ok;
     auto fresh = realize(*planned, nullptr, &rule);
     if (!fresh) return tl::unexpected(fresh.error());
     const AgeRef former = rule.age;

@@ -60,6 +60,7 @@ struct SteeringRequest {
     std::optional<uint16_t> class_depth;
     bool leads = true;
     std::optional<uint32_t> jump; ///< to a group, without a target
+    bool to_kernel = false;       ///< past all other rules, without a target
     SharedEdits edits;            ///< null: packets stay as they are
     bool drop = false;
     uint32_t tag = 0;           ///< flow tag, 24 bits; 0: none

@@ -235,9 +235,23 @@ std::optional<Lack> lack_of_tables(const SteeringRequest& request) {
     return std::nullopt;
 }
 
+/// Packets go on to the kernel from its own tables alone, as they came.
+std::optional<Lack> lack_of_kernel(const SteeringRequest& request) {
+    if (!request.to_kernel) return std::nullopt;
+    if (request.group != 0)
+        return Lack::of(Concern::kernel, "action send_to_kernel: nothing leads from the tables of "
+                                         "groups above 0 to the kernel: use it in group 0");
+    if (needs_entry(request))
+        return Lack::of(Concern::kernel,
+                        "action send_to_kernel: packets go to the kernel from no table of meters "
+                        "or samplers: leave action meter or sample out");
+    return std::nullopt;
+}
+
 std::optional<Lack> Mlx5Engine::lack(const SteeringRequest& request) const {
     if (request.type != IBV_FLOW_ATTR_NORMAL)
         return Lack{nullptr, "mlx5dv flows have no default rules"};
+    if (auto lack = lack_of_kernel(request)) return lack;
     if (auto lack = lack_of_tables(request); lack && !devx_.available()) return lack;
     if (request.sample && level_of(request.group) == kLastLevel)
         return Lack::of(Concern::sample,
@@ -261,6 +275,8 @@ bool Mlx5Engine::choose_way(const SteeringRequest& request, ibv_qp* qp, DeviceRu
                             FlowActionList& actions) {
     if (request.drop) {
         actions.add(MLX5DV_FLOW_ACTION_DROP);
+    } else if (request.to_kernel) {
+        actions.add(MLX5DV_FLOW_ACTION_DEFAULT_MISS);
     } else if (request.jump) {
         const GroupTable* const table =
             acquire_table({request.egress, *request.jump}, rule.parts.add());

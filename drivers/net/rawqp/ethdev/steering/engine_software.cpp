@@ -152,6 +152,7 @@ bool Software::available() {
 }
 
 std::optional<Lack> Software::lack(const SteeringRequest& request) const {
+    if (request.to_kernel) return Lack::of(Concern::kernel, "action send_to_kernel is for group 0");
     if (request.sample) return Lack::of(Concern::sample, "action sample is for groups by commands");
     if (request.meter) return Lack::of(Concern::meter, "action meter is for groups by commands");
     if (request.edits && request.edits->changes_tags())

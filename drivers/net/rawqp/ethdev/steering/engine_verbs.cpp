@@ -43,6 +43,8 @@ std::optional<Lack> VerbsEngine::lack(const SteeringRequest& request) const {
     if (request.group != 0 || request.jump)
         return Lack::of(request.group != 0 ? Concern::group : Concern::jump,
                         "groups above 0 and action jump: verbs flow specs know one group");
+    if (request.to_kernel)
+        return Lack::of(Concern::kernel, "action send_to_kernel: verbs flow specs lead to queues");
     if (request.sample)
         return Lack::of(Concern::sample, "action sample: verbs flow specs have one destination");
     if (request.class_depth)

@@ -22,9 +22,10 @@ enum class Concern : uint8_t {
     tags,
     count,
     sample,
-    meter
+    meter,
+    kernel
 };
-inline constexpr size_t kConcerns = static_cast<size_t>(Concern::meter) + 1;
+inline constexpr size_t kConcerns = static_cast<size_t>(Concern::kernel) + 1;
 
 /// Only made into text when somebody wants to read it: if the next engine can express it, nobody
 /// does.
