@@ -45,6 +45,17 @@ def test_the_netdev_is_the_ports(guest: Guest, port: GuestPort) -> None:
     assert "Speed: 100000Mb/s" in guest.run(["ethtool", port.netdev])
 
 
+def test_devlink_shows_the_firmware(guest: Guest, port: GuestPort) -> None:
+    """As ethtool does. Firmware that was not flashed cannot be activated, which the kernel finds out without a
+    command that fails."""
+    device = f"pci/{port.pci}"
+    version, = re.findall(r"firmware-version: (\S+)", guest.run(["ethtool", "-i", port.netdev]))
+    info = guest.run(["devlink", "dev", "info", device])
+    assert info.count(f"fw.version {version}") == 2, info  # running and stored
+    activation = guest.try_run(["devlink", "dev", "reload", device, "action", "fw_activate"])
+    assert activation.returncode != 0 and "requires reboot" in activation.stderr, activation
+
+
 def test_lro_is_not_the_netdevs(guest: Guest, port: GuestPort) -> None:
     """The device has LRO; mlx5e uses it only with striding queues set up by UMR, which here changes no
     more than PD and access of a key."""

@@ -119,6 +119,7 @@ void general(Fields caps) {
     set(PRM(cmd_hca_cap, driver_version), 1);
     set(PRM(cmd_hca_cap, vport_counters), 1);
     set(PRM(cmd_hca_cap, pcam_reg), 1);
+    set(PRM(cmd_hca_cap, mcam_reg), 1);
     set(PRM(cmd_hca_cap, beacon_led), 1);
     set(PRM(cmd_hca_cap, dump_fill_mkey), 1);
     set(PRM(cmd_hca_cap, modify_rq_counter_set_id), 1);

@@ -149,42 +149,63 @@ FwStatus beacon(Firmware& firmware, bool write, Fields reg) {
     return FwStatus::ok;
 }
 
-/// PCAM: which port registers exist.
+/// PCAM and MCAM: which port registers, and which management registers, exist.
 FwStatus port_capabilities(Firmware& firmware, bool write, Fields reg);
+FwStatus management_capabilities(Firmware& firmware, bool write, Fields reg);
 
 /// Numbers: Linux, MLX5_REG_* of <linux/mlx5/driver.h>. Others are refused, as by a device without
 /// the feature in question: the driver uses them where capabilities announce them, or on
 /// InfiniBand.
 const std::map<uint16_t, Register> kRegisters = {
-    {0x5002, module_lanes},      // PMLP
-    {0x5003, port_mtu},          // PMTU
-    {0x5004, port_type},         // PTYS
-    {0x5006, port_state},        // PAOS
-    {0x5007, port_flow_control}, // PFCC
-    {0x5008, port_counters},     // PPCNT
-    {0x5023, port_fec},          // PPLM
-    {0x5031, port_diagnosis},    // PDDR
-    {0x507f, port_capabilities}, // PCAM
-    {0x6001, node_description},  // NODE_DESC
-    {0x7004, host_endianness},   // HOST_ENDIANNESS
-    {0x9014, module_memory},     // MCIA
-    {0x902b, beacon},            // MLCR
-    {kMtutc, clock_mode},        // MTUTC
+    {0x5002, module_lanes},            // PMLP
+    {0x5003, port_mtu},                // PMTU
+    {0x5004, port_type},               // PTYS
+    {0x5006, port_state},              // PAOS
+    {0x5007, port_flow_control},       // PFCC
+    {0x5008, port_counters},           // PPCNT
+    {0x5023, port_fec},                // PPLM
+    {0x5031, port_diagnosis},          // PDDR
+    {0x507f, port_capabilities},       // PCAM
+    {0x6001, node_description},        // NODE_DESC
+    {0x7004, host_endianness},         // HOST_ENDIANNESS
+    {0x9014, module_memory},           // MCIA
+    {0x9028, firmware_reset},          // MFRL
+    {0x902b, beacon},                  // MLCR
+    {kMtutc, clock_mode},              // MTUTC
+    {0x9060, firmware_component},      // MCQS
+    {0x9061, firmware_version},        // MCQI
+    {0x907f, management_capabilities}, // MCAM
 };
 
+/// Sets the bits of the registers that exist from `first` on. The first register is the last bit of
+/// its mask.
+void announce_registers(Fields reg, Field mask, uint16_t first) {
+    for (const auto& [id, access] : kRegisters)
+        if (id >= first && size_t{id} < first + mask.width)
+            reg.set({mask.offset + mask.width - 1 - (id - first), 1}, 1);
+}
+
 FwStatus port_capabilities(Firmware&, bool write, Fields reg) {
-    // The only group of registers, and of features. The first register is the last bit of its mask.
-    constexpr uint16_t kFirst = 0x5000, kCount = 0x80;
-    constexpr Field kMask = PRM(pcam_reg, port_access_reg_cap_mask);
-    static_assert(kMask.width == kCount);
+    // The only group of registers, and of features.
+    constexpr uint16_t kFirst = 0x5000;
     if (write || reg.get(PRM(pcam_reg, access_reg_group)) != 0 ||
         reg.get(PRM(pcam_reg, feature_group)) != 0)
         return FwStatus::bad_parameter;
-    for (const auto& [id, access] : kRegisters)
-        if (id >= kFirst && id < kFirst + kCount)
-            reg.set({kMask.offset + kMask.width - 1 - (id - kFirst), 1}, 1);
+    announce_registers(reg, PRM(pcam_reg, port_access_reg_cap_mask), kFirst);
     Fields features = reg.at(PRM(pcam_reg, feature_cap_mask));
     features.set(PRM(pcam_enhanced_features, fec_50G_per_lane_in_pplm), 1);
+    return FwStatus::ok;
+}
+
+FwStatus management_capabilities(Firmware&, bool write, Fields reg) {
+    // Groups of 128 registers, of which all but the first are empty, and the only group of
+    // features, none of which exists.
+    constexpr uint16_t kFirst = 0x9000, kGroup = 0x80, kGroups = 4;
+    const uint64_t group = reg.get(PRM(mcam_reg, access_reg_group));
+    if (write || group >= kGroups || reg.get(PRM(mcam_reg, feature_group)) != 0)
+        return FwStatus::bad_parameter;
+    announce_registers(reg, PRM(mcam_reg, mng_access_reg_cap_mask),
+                       static_cast<uint16_t>(kFirst + group * kGroup));
     return FwStatus::ok;
 }
 

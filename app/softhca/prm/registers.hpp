@@ -17,5 +17,11 @@ using Register = FwStatus (*)(Firmware&, bool write, Fields reg);
 [[nodiscard]] FwStatus module_lanes(Firmware& firmware, bool write, Fields reg);
 /// MCIA: the memory of the plug.
 [[nodiscard]] FwStatus module_memory(Firmware& firmware, bool write, Fields reg);
+/// MCQS: the parts that the firmware consists of.
+[[nodiscard]] FwStatus firmware_component(Firmware& firmware, bool write, Fields reg);
+/// MCQI: what is known of such a part.
+[[nodiscard]] FwStatus firmware_version(Firmware& firmware, bool write, Fields reg);
+/// MFRL: what it takes to activate firmware that was stored.
+[[nodiscard]] FwStatus firmware_reset(Firmware& firmware, bool write, Fields reg);
 
 } // namespace softhca::prm

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Registers of the port, as its driver accesses them by ACCESS_REG.
+#include "app/softhca/identity.hpp"
 #include "tests/unit/prm/transports.hpp"
 
 #include <fmt/format.h>
@@ -12,7 +13,8 @@ constexpr Field kRegister{128, 0};
 constexpr size_t kHead = 16;
 constexpr uint16_t kPmlp = 0x5002, kPtys = 0x5004, kPaos = 0x5006, kPpcnt = 0x5008, kPplm = 0x5023,
                    kPddr = 0x5031, kPcam = 0x507f, kNodeDescription = 0x6001,
-                   kHostEndianness = 0x7004, kMcia = 0x9014, kMlcr = 0x902b;
+                   kHostEndianness = 0x7004, kMcia = 0x9014, kMfrl = 0x9028, kMlcr = 0x902b,
+                   kMcqs = 0x9060, kMcqi = 0x9061, kMcam = 0x907f;
 
 class PortRegistersTest : public TransportTest {
   protected:
@@ -221,6 +223,53 @@ TEST_P(PortRegistersTest, ThePortTellsWhichRegistersItHas) {
     EXPECT_EQ(status(of(kPcam, PRM_BYTES(pcam_reg), kWrite)), FwStatus::bad_parameter);
 }
 
+TEST_P(PortRegistersTest, TheDeviceTellsWhichManagementRegistersItHas) {
+    const auto group = [&](uint64_t number) {
+        return of(kMcam, PRM_BYTES(mcam_reg)).set(in(PRM(mcam_reg, access_reg_group)), number);
+    };
+    const Field mask = PRM(mcam_reg, mng_access_reg_cap_mask);
+    const Answer answer = run(group(0));
+    ASSERT_EQ(answer.status(), FwStatus::ok);
+    for (uint16_t id = 0x9000; id < 0x9080; id++) {
+        const bool is_there = answer.get(in({mask.offset + 0x907f - id, 1})) != 0;
+        EXPECT_EQ(is_there, status(of(id, 640)) == FwStatus::ok || id == kMcqi) << std::hex << id;
+    }
+    for (uint64_t other = 1; other < 4; other++)
+        for (size_t word = 0; word < 4; word++)
+            EXPECT_EQ(run(group(other)).get(in({mask.offset + 32 * word, 32})), 0u) << other;
+    EXPECT_EQ(status(group(4)), FwStatus::bad_parameter);
+    EXPECT_EQ(status(group(0).set(in(PRM(mcam_reg, feature_group)), 1)), FwStatus::bad_parameter);
+    EXPECT_EQ(status(of(kMcam, PRM_BYTES(mcam_reg), kWrite)), FwStatus::bad_parameter);
+}
+
+TEST_P(PortRegistersTest, TheFirmwareHasOneComponentAndItsVersion) {
+    constexpr uint64_t kBootImage = 1, kIdle = 0, kVersion = 1, kWarmReboot = 1u << 6;
+    const auto component = [&](uint64_t index) {
+        return of(kMcqs, PRM_BYTES(mcqs_reg)).set(in(PRM(mcqs_reg, component_index)), index);
+    };
+    const Answer only = run(component(0));
+    EXPECT_EQ(only.get(in(PRM(mcqs_reg, identifier))), kBootImage);
+    EXPECT_EQ(only.get(in(PRM(mcqs_reg, component_update_state))), kIdle);
+    EXPECT_EQ(only.get(in(PRM(mcqs_reg, last_index_flag))), 1u);
+    EXPECT_EQ(status(component(1)), FwStatus::bad_parameter);
+
+    const auto about = [&](uint64_t type) {
+        return of(kMcqi, PRM_BYTES(mcqi_reg) + PRM_BYTES(mcqi_version))
+            .set(in(PRM(mcqi_reg, info_type)), type);
+    };
+    constexpr Field kData{8 * PRM_BYTES(mcqi_reg), 0};
+    EXPECT_EQ(run(about(kVersion)).get(in(inside(kData, PRM(mcqi_version, version)))),
+              softhca::kFirmwareMajor << 24 | softhca::kFirmwareMinor << 16 |
+                  softhca::kFirmwareSubminor);
+    EXPECT_EQ(status(about(0)), FwStatus::bad_parameter) << "capabilities, for flashing";
+    EXPECT_EQ(status(about(kVersion).set(in(PRM(mcqi_reg, read_pending_component)), 1)),
+              FwStatus::bad_parameter)
+        << "nothing is pending";
+    EXPECT_EQ(run(of(kMfrl, PRM_BYTES(mfrl_reg))).get(in(PRM(mfrl_reg, reset_level))), kWarmReboot);
+    for (const uint16_t id : {kMcqs, kMcqi, kMfrl})
+        EXPECT_EQ(status(of(id, 64, kWrite)), FwStatus::bad_parameter);
+}
+
 TEST_P(PortRegistersTest, ErrorCorrectionIsTheDriversToChoose) {
     constexpr Field kActive = in(PRM(pplm_reg, fec_mode_active)),
                     kWanted = in(PRM(pplm_reg, fec_override_admin_100g));
@@ -272,7 +321,7 @@ TEST_P(PortRegistersTest, WhatThePortHasNotIsRefused) {
     for (const uint16_t id :
          {0x5001 /* PCAP */, 0x5009 /* PUDE */, 0x500b /* PPTB */, 0x500c /* PBMC */,
           0x500e /* PELC */, 0x500f /* PVLC */, 0x5010 /* PMPE */, 0x5012 /* PMAOS */,
-          0x5041 /* PCMR */, 0x907f /* MCAM */}) {
+          0x5041 /* PCMR */, 0x9062 /* MCAM */}) {
         EXPECT_EQ(status(of(id, 64)), FwStatus::bad_parameter) << std::hex << id;
         EXPECT_EQ(status(of(id, 64, kWrite)), FwStatus::bad_parameter) << std::hex << id;
     }
