@@ -17,8 +17,12 @@ Functions& functions() {
     return all;
 }
 
+/// Linux makes the upper half of a devlink port's number of it, and the devlink tool takes no
+/// number for a port that has its highest bit set. Those of real NICs are small.
+constexpr uint16_t kBits = 0x7fff;
+
 uint16_t of_mac(const std::array<uint8_t, 6>& mac) {
-    return static_cast<uint16_t>((mac[2] ^ mac[4]) << 8 | (mac[3] ^ mac[5]));
+    return static_cast<uint16_t>((mac[2] ^ mac[4]) << 8 | (mac[3] ^ mac[5])) & kBits;
 }
 
 } // namespace
@@ -27,7 +31,7 @@ Vhca::Vhca(const core::Device& device) : id_(of_mac(device.config().mac)) {
     Functions& all = functions();
     const std::unique_lock lock(all.mutex);
     while (id_ == 0 || !all.devices.emplace(id_, &device).second)
-        id_++;
+        id_ = (id_ + 1) & kBits;
 }
 
 Vhca::~Vhca() {

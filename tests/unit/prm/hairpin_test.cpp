@@ -238,6 +238,21 @@ TEST_P(HairpinTest, ANumberOfAFunctionIsFreeWhenThatHasGone) {
     EXPECT_EQ(find_vhca(id).device, nullptr);
 }
 
+/// Linux shifts it into the upper half of a devlink port's number, which the devlink tool reads as
+/// a signed one.
+TEST(VhcaTest, ItHasFifteenBits) {
+    const auto device = [](uint8_t third, uint8_t last) {
+        return std::make_unique<core::Device>(
+            core::DeviceConfig{.mac = {2, 0, third, 0xff, 0, last}},
+            std::make_unique<testbed::FakeWire>(), nullptr);
+    };
+    const auto high = device(0x80, 0xfe), all = device(0xff, 0), same = device(0xff, 0);
+    const Vhca one(*high), last(*all), next(*same);
+    EXPECT_EQ(one.id(), 1);
+    EXPECT_EQ(last.id(), 0x7fff);
+    EXPECT_EQ(next.id(), 2) << "0 is none, and 1 is taken";
+}
+
 TEST_P(HairpinTest, ThereIsNoPlaceForAnFcs) {
     const Number rq = made(rq_request());
     EXPECT_EQ(status(modify_rq(rq, kReset, kReset)
