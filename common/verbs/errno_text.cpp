@@ -29,6 +29,7 @@ constexpr Cause kCauses[] = {
     {EPERM,
      create_raw_qp | create_send_qp | steer,
      {"CAP_NET_RAW is needed", "run as root, or setcap cap_net_raw+ep"}},
+    {EPERM, only(create_queue), {"RLIMIT_MEMLOCK is 0, and its ring must be locked", kRaiseLimit}},
     {EPERM, only(register_memory), {"not permitted for this process"}},
     {ENOMEM, open_device | create_raw_qp, {"RLIMIT_MEMLOCK may be too low", kRaiseLimit}},
     {ENOMEM,

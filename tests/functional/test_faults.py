@@ -100,7 +100,9 @@ def test_a_device_that_cannot_be_used(stack: Stack, fault: str) -> None:
 # Commands of a port's setup and start, in order. A queue's failure names the queue.
 LATER = {
     "create_cq:ENOMEM": r"queue 0.*",
+    "create_cq:EPERM": r"queue 0.*RLIMIT_MEMLOCK is 0",  # as from the kernel, which then locks nothing at all
     "create_wq:ENOMEM": r"Rx queue 0",
+    "create_wq:EPERM": r"Rx queue 0.*RLIMIT_MEMLOCK is 0",
     "create_qp:EPERM": r"Tx queue 0.*CAP_NET_RAW",  # as from the kernel in a user namespace
     "create_qp:ENOMEM": r"queue 0|RSS|QP",
     "modify_wq:EIO": r"Rx queue 0",

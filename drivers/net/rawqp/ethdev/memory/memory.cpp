@@ -127,17 +127,15 @@ Memory::~Memory() {
 std::string Memory::event_name() const { return fmt::format("net_rawqp {}", fmt::ptr(this)); }
 
 Result<void> Memory::follow() {
-    if (!table_) return fail(ENOMEM, "{}: no DPDK memory for its table of MRs", port_name_);
+    if (!table_) return fail(ENOMEM, "no DPDK memory for its table of MRs");
     if (rte_mempool_event_callback_register(on_mempool_event, this) != 0)
-        return fail(rte_errno, "{}: cannot follow mempools: {}", port_name_,
-                    rte_strerror(rte_errno));
+        return fail(rte_errno, "cannot follow mempools: {}", rte_strerror(rte_errno));
     follows_pools_ = true;
 
     if (rte_mem_event_callback_register(event_name().c_str(), on_memory_event, this) == 0)
         follows_heap_ = true;
     else if (rte_errno != ENOTSUP) // ENOTSUP: memory that never shrinks (--no-huge, --legacy-mem)
-        return fail(rte_errno, "{}: cannot follow DPDK's memory: {}", port_name_,
-                    rte_strerror(rte_errno));
+        return fail(rte_errno, "cannot follow DPDK's memory: {}", rte_strerror(rte_errno));
 
     // Collected first: registering within the walk would hold DPDK's mempool lock.
     std::vector<rte_mempool*> pools;
@@ -154,8 +152,7 @@ Result<void> Memory::follow() {
 Result<void> Memory::add_pool(rte_mempool* pool) {
     for (const AddressRange& range : pool_ranges(pool))
         if (Result<void> done = map(range); !done) {
-            done.error().what =
-                fmt::format("{}: mempool {}: {}", port_name_, pool->name, done.error().what);
+            done.error().what = fmt::format("mempool {}: {}", pool->name, done.error().what);
             return done;
         }
     return {};
@@ -301,7 +298,7 @@ void Memory::on_mempool_event(rte_mempool_event event, rte_mempool* pool, void* 
     if ((pool->flags & RTE_MEMPOOL_F_NON_IO) != 0) return;
     if (is_pinned(pool)) return; // its mbufs get their buffers later
     if (const Result<void> added = memory.add_pool(pool); !added)
-        RAWQP_LOG(WARNING, "%s", added.error().what.c_str());
+        RAWQP_LOG(WARNING, "%s: %s", memory.port_name_.c_str(), added.error().what.c_str());
 }
 
 void Memory::on_memory_event(rte_mem_event event, const void* address, size_t length, void* self) {
