@@ -71,10 +71,10 @@ static_assert(offsetof(WqeEthSeg, cs_flags) == 4 && offsetof(WqeEthSeg, mss) == 
 static_assert(offsetof(WqeEthSeg, inline_size) == 12 && offsetof(WqeEthSeg, inline_header) == 14);
 inline constexpr uint8_t kCsL3Inner = 1u << 4;
 inline constexpr uint8_t kCsL4Inner = 1u << 5;
-inline constexpr uint8_t kCsL3 = 1u << 6; ///< compute the IPv4 header checksum
-inline constexpr uint8_t kCsL4 = 1u << 7; ///< compute the TCP or UDP checksum
-inline constexpr uint16_t kInsertVlan = 1u << 15;
-inline constexpr uint16_t kInsertSvlan = 1u << 14; ///< insert an 802.1ad tag rather than 802.1Q
+inline constexpr uint8_t kCsL3 = 1u << 6;         ///< compute the IPv4 header checksum
+inline constexpr uint8_t kCsL4 = 1u << 7;         ///< compute the TCP or UDP checksum
+inline constexpr uint16_t kInsertVlan = 1u << 15; ///< Linux: MLX5_ETH_WQE_INSERT_VLAN
+inline constexpr uint16_t kInsertSvlan = 1u << 0; ///< an 802.1ad tag: MLX5_ETH_WQE_SVLAN
 inline constexpr uint16_t kInlineSizeMask = 0x3ff;
 
 /// Scatter/gather pointer (mlx5_wqe_data_seg), in send and in receive WQEs.

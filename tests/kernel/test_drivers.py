@@ -94,6 +94,19 @@ def test_a_vlan_interface(guest: Guest, port: GuestPort, peer: Peer) -> None:
         guest.run("ip link del tagged")
 
 
+def test_an_802_1ad_interface(guest: Guest, port: GuestPort, peer: Peer) -> None:
+    """The device inserts this kind of tag, too, where Linux requests it (tx-vlan-stag-hw-insert)."""
+    guest.run(f"ip link add link {port.netdev} name service type vlan proto 802.1ad id 77 && "
+              f"ip addr add 10.77.0.1/24 dev service && ip link set service up && "
+              f"ip neigh add 10.77.0.2 lladdr {peer.mac} dev service")
+    try:
+        guest.try_run("ping -n -c 1 -W 1 10.77.0.2")  # nobody answers
+        sent = peer.receive(lambda packet: ICMP in packet)
+        assert sent.type == 0x88a8 and sent.payload.vlan == 77, sent.show(dump=True)
+    finally:
+        guest.run("ip link del service")
+
+
 def test_another_mac_address(guest: Guest, port: GuestPort, peer: Peer) -> None:
     """The old address no longer receives, the new one does."""
     guest.run(f"ip link set {port.netdev} address {OTHER_MAC}")
