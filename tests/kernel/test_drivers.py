@@ -63,6 +63,16 @@ def test_lro_is_not_the_netdevs(guest: Guest, port: GuestPort) -> None:
     assert "large-receive-offload: off [fixed]" in features, features
 
 
+def test_the_longest_frames(guest: Guest, port: GuestPort, peer: Peer) -> None:
+    """As on a ConnectX, and on the other front."""
+    try:
+        guest.run(["ip", "link", "set", port.netdev, "mtu", "9978"])
+        assert guest.try_run(["ip", "link", "set", port.netdev, "mtu", "9979"]).returncode != 0
+        ping(guest, 2, 9978 - 28)
+    finally:
+        guest.run(["ip", "link", "set", port.netdev, "mtu", "1500"])
+
+
 def test_ping(guest: Guest, peer: Peer) -> None:
     ping(guest, 20)
     assert peer.echoes == 20

@@ -14,7 +14,7 @@ constexpr uint16_t kWrite = 0, kQuery = 1; // op_mod
 constexpr size_t kDataAt = 16;
 
 constexpr uint64_t kAdminUp = 1, kAdminDown = 2;
-constexpr uint16_t kMaxMtu = 9978;
+constexpr uint16_t kMaxMtu = 9978 + kFrameOverhead; ///< the register counts whole frames
 
 /// A speed's bits in the port type register (Linux: enum mlx5e_link_mode, enum
 /// mlx5e_ext_link_mode). The extended ones are for faster ports than the others cover.

@@ -99,7 +99,7 @@ TEST_P(PortRegistersTest, AnMtuHasRoomForAFrame) {
             of(kPmtu, PRM_BYTES(pmtu_reg), kWrite).set(in(PRM(pmtu_reg, admin_mtu)), mtu));
     };
     EXPECT_EQ(set(kOverhead), FwStatus::bad_parameter);
-    EXPECT_EQ(set(9979), FwStatus::bad_parameter);
+    EXPECT_EQ(set(10001), FwStatus::bad_parameter);
     EXPECT_EQ(set(9000 + kOverhead), FwStatus::ok);
     EXPECT_EQ(transport->device().mtu(), 9000);
 }
