@@ -63,6 +63,23 @@ def test_lro_is_not_the_netdevs(guest: Guest, port: GuestPort) -> None:
     assert "large-receive-offload: off [fixed]" in features, features
 
 
+def test_the_speed_can_be_chosen(guest: Guest, port: GuestPort, peer: Peer) -> None:
+    """Any that the port has, which are its own and all lower ones, as on the emulated netdev of the other front."""
+    try:
+        for speed, rate in ("25000", "25 Gb/sec (1X EDR)"), ("100000", "100 Gb/sec (4X EDR)"):
+            guest.run(["ethtool", "-s", port.netdev, "speed", speed, "autoneg", "off"])
+            guest.wait_until(f"[ $(cat /sys/class/net/{port.netdev}/carrier) = 1 ]", tries=100)
+            settings = guest.run(["ethtool", port.netdev])
+            assert f"Speed: {speed}Mb/s" in settings and "Auto-negotiation: off" in settings, settings
+            assert guest.run(f"cat /sys/class/infiniband/{port.name}/ports/1/rate").strip() == rate
+            ping(guest, 2)
+    finally:
+        guest.run(["ethtool", "-s", port.netdev, "autoneg", "on"])
+    settings = guest.run(["ethtool", port.netdev])
+    for mode in ("1000baseKX", "10000baseKR", "25000baseCR", "40000baseCR4", "50000baseCR2", "100000baseCR4"):
+        assert settings.count(f"{mode}/Full") == 2, settings  # supported and advertised
+
+
 def test_the_longest_frames(guest: Guest, port: GuestPort, peer: Peer) -> None:
     """As on a ConnectX, and on the other front."""
     try:

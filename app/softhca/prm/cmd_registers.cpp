@@ -16,36 +16,6 @@ constexpr size_t kDataAt = 16;
 constexpr uint64_t kAdminUp = 1, kAdminDown = 2;
 constexpr uint16_t kMaxMtu = 9978 + kFrameOverhead; ///< the register counts whole frames
 
-/// A speed's bits in the port type register (Linux: enum mlx5e_link_mode, enum
-/// mlx5e_ext_link_mode). The extended ones are for faster ports than the others cover.
-struct LinkModes {
-    uint32_t plain = 0, extended = 0;
-};
-LinkModes link_modes(uint32_t mbps) {
-    switch (mbps) {
-    case 1000: return {.plain = 1u << 1};       // 1000BASE-KX
-    case 10000: return {.plain = 1u << 12};     // 10GBASE-CR
-    case 25000: return {.plain = 1u << 27};     // 25GBASE-CR
-    case 40000: return {.plain = 1u << 6};      // 40GBASE-CR4
-    case 50000: return {.plain = 1u << 30};     // 50GBASE-CR2
-    case 200000: return {.extended = 1u << 12}; // 200GBASE-CR4
-    case 400000: return {.extended = 1u << 16}; // 400GBASE-CR4
-    default: return {.plain = 1u << 20};        // 100GBASE-CR4
-    }
-}
-
-FwStatus port_type(Firmware& firmware, bool, Fields reg) {
-    const LinkModes modes = link_modes(firmware.speed_mbps);
-    const bool up = firmware.device.link_up();
-    reg.set(PRM(ptys_reg, eth_proto_capability), modes.plain);
-    reg.set(PRM(ptys_reg, eth_proto_admin), modes.plain);
-    reg.set(PRM(ptys_reg, eth_proto_oper), up ? modes.plain : 0);
-    reg.set(PRM(ptys_reg, ext_eth_proto_capability), modes.extended);
-    reg.set(PRM(ptys_reg, ext_eth_proto_admin), modes.extended);
-    reg.set(PRM(ptys_reg, ext_eth_proto_oper), up ? modes.extended : 0);
-    return FwStatus::ok;
-}
-
 FwStatus port_mtu(Firmware& firmware, bool write, Fields reg) {
     if (write) {
         const auto mtu = static_cast<uint16_t>(reg.get(PRM(pmtu_reg, admin_mtu)));

@@ -60,7 +60,7 @@ std::optional<core::Fec> mode_of(uint64_t wanted, uint32_t speed_mbps) {
 } // namespace
 
 FwStatus port_fec(Firmware& firmware, bool write, Fields reg) {
-    const uint32_t speed = firmware.speed_mbps;
+    const uint32_t speed = firmware.link_mbps;
     const auto* const link = std::ranges::find(kLinks, speed, &Link::speed_mbps);
     const bool has_choice = link != kLinks.end();
     if (write) {
@@ -75,7 +75,7 @@ FwStatus port_fec(Firmware& firmware, bool write, Fields reg) {
     for (const core::Fec fec : core::kFecs)
         if (core::has_fec(speed, fec)) modes |= mask_of(fec, speed);
     reg.set(link->supported, modes);
-    reg.set(link->wanted, firmware.wanted_fec);
+    reg.set(link->wanted, mode_of(firmware.wanted_fec, speed) ? firmware.wanted_fec : 0);
     // Linux lets a user choose RS where any link supports the code for slower lanes.
     if (has_fast_lanes(speed))
         reg.set(kLast25GLanes.supported, mask_of(core::Fec::rs, kLast25GLanes.speed_mbps));

@@ -170,8 +170,11 @@ class Firmware final : private core::Listener {
     std::vector<uint8_t> vport_context;                  ///< what MODIFY_NIC_VPORT_CONTEXT wrote
     std::map<uint8_t, std::vector<uint8_t>> vport_lists; ///< allowed addresses by list type
     std::vector<uint8_t> node_description = std::vector<uint8_t>(64); ///< as written
-    uint32_t speed_mbps;
-    uint64_t wanted_fec = 0; ///< as the driver wrote it; 0: the port chooses
+    const uint32_t speed_mbps;                                        ///< the port's greatest
+    uint32_t link_mbps = speed_mbps;         ///< what its driver has chosen of that
+    std::array<uint32_t, 2> wanted_speeds{}; ///< as it wrote PTYS, plain and extended; 0: all
+    bool fixed_speed = false;                ///< nothing is negotiated
+    uint64_t wanted_fec = 0;                 ///< as the driver wrote it; 0: the port chooses
     std::chrono::steady_clock::time_point beacon_end; ///< the LED blinks until then
     FlowRecords flows;
     std::map<core::Number, Umem> umems;

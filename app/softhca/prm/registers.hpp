@@ -11,6 +11,8 @@ using Register = FwStatus (*)(Firmware&, bool write, Fields reg);
 
 /// PPCNT.
 [[nodiscard]] FwStatus port_counters(Firmware& firmware, bool write, Fields reg);
+/// PTYS: speeds.
+[[nodiscard]] FwStatus port_type(Firmware& firmware, bool write, Fields reg);
 /// PPLM: forward error correction.
 [[nodiscard]] FwStatus port_fec(Firmware& firmware, bool write, Fields reg);
 /// PMLP: the mapping of the port's lanes to plugs.

@@ -321,7 +321,7 @@ TEST_P(PortRegistersTest, WhatThePortHasNotIsRefused) {
     for (const uint16_t id :
          {0x5001 /* PCAP */, 0x5009 /* PUDE */, 0x500b /* PPTB */, 0x500c /* PBMC */,
           0x500e /* PELC */, 0x500f /* PVLC */, 0x5010 /* PMPE */, 0x5012 /* PMAOS */,
-          0x5041 /* PCMR */, 0x9062 /* MCAM */}) {
+          0x5041 /* PCMR */, 0x9062 /* MCC */}) {
         EXPECT_EQ(status(of(id, 64)), FwStatus::bad_parameter) << std::hex << id;
         EXPECT_EQ(status(of(id, 64, kWrite)), FwStatus::bad_parameter) << std::hex << id;
     }
@@ -353,26 +353,79 @@ struct PortOfSpeed {
 TEST(PortRegisters, EachSpeedHasItsLinkMode) {
     struct Mode {
         uint32_t mbps;
-        uint64_t plain, extended, lanes;
+        uint64_t plain, more, lanes;
     };
-    for (const auto& [mbps, plain, extended, lanes] :
-         {Mode{1000, 1u << 1, 0, 1}, Mode{10000, 1u << 12, 0, 1}, Mode{25000, 1u << 27, 0, 1},
-          Mode{40000, 1u << 6, 0, 4}, Mode{50000, 1u << 30, 0, 2}, Mode{100000, 1u << 20, 0, 4},
+    uint64_t all_plain = 0, all_extended = 0;
+    for (const auto& [mbps, plain, more, lanes] :
+         {Mode{1000, 1u << 1, 1u << 1, 1}, Mode{10000, 1u << 12, 1u << 4, 1},
+          Mode{25000, 1u << 27, 1u << 6, 1}, Mode{40000, 1u << 6, 1u << 5, 4},
+          Mode{50000, 1u << 30, 1u << 7, 2}, Mode{100000, 1u << 20, 1u << 9, 4},
           Mode{200000, 0, 1u << 12, 4}, Mode{400000, 0, 1u << 16, 4}}) {
+        const uint64_t extended = mbps > 100000 ? more : 0; // only where the plain ones do not do
         PortOfSpeed port(mbps);
         const Answer modes = port.answer_of(kPtys, PRM_BYTES(ptys_reg));
-        for (const Field field : {PRM(ptys_reg, eth_proto_capability),
-                                  PRM(ptys_reg, eth_proto_admin), PRM(ptys_reg, eth_proto_oper)})
-            EXPECT_EQ(modes.get(inside(kRegister, field)), plain) << mbps;
+        EXPECT_EQ(modes.get(inside(kRegister, PRM(ptys_reg, eth_proto_oper))), plain) << mbps;
+        EXPECT_EQ(modes.get(inside(kRegister, PRM(ptys_reg, ext_eth_proto_oper))), extended)
+            << mbps;
+        all_plain |= plain;
+        all_extended |= more;
+        const uint64_t expected = mbps > 100000 ? all_extended : 0;
         for (const Field field :
-             {PRM(ptys_reg, ext_eth_proto_capability), PRM(ptys_reg, ext_eth_proto_admin),
-              PRM(ptys_reg, ext_eth_proto_oper)})
-            EXPECT_EQ(modes.get(inside(kRegister, field)), extended) << mbps;
+             {PRM(ptys_reg, eth_proto_capability), PRM(ptys_reg, eth_proto_admin)})
+            EXPECT_EQ(modes.get(inside(kRegister, field)), all_plain)
+                << mbps << ": lower ones, too";
+        for (const Field field :
+             {PRM(ptys_reg, ext_eth_proto_capability), PRM(ptys_reg, ext_eth_proto_admin)})
+            EXPECT_EQ(modes.get(inside(kRegister, field)), expected) << mbps;
         EXPECT_EQ(
             port.answer_of(kPmlp, PRM_BYTES(pmlp_reg)).get(inside(kRegister, PRM(pmlp_reg, width))),
             lanes)
             << mbps;
     }
+}
+
+/// As by ethtool -s: the fastest of the speeds that the driver allows, in either kind of modes.
+TEST(PortRegisters, TheDriverChoosesTheSpeed) {
+    constexpr Field kPlain = inside(kRegister, PRM(ptys_reg, eth_proto_admin)),
+                    kExtended = inside(kRegister, PRM(ptys_reg, ext_eth_proto_admin)),
+                    kFixed = inside(kRegister, PRM(ptys_reg, an_disable_admin)),
+                    kOper = inside(kRegister, PRM(ptys_reg, eth_proto_oper)),
+                    kOperExtended = inside(kRegister, PRM(ptys_reg, ext_eth_proto_oper));
+    constexpr uint64_t k10 = 1u << 12, k25 = 1u << 27, k40 = 1u << 6, k100 = 1u << 20;
+    PortOfSpeed port(100000);
+    const auto query = [&](Field field) {
+        return port.answer_of(kPtys, PRM_BYTES(ptys_reg)).get(field);
+    };
+    const auto write = [&](std::vector<std::pair<Field, uint64_t>> written) {
+        return port.answer_of(kPtys, PRM_BYTES(ptys_reg), std::move(written)).status();
+    };
+    EXPECT_EQ(query(inside(kRegister, PRM(ptys_reg, an_disable_cap))), 1u);
+    EXPECT_EQ(write({{kPlain, k25 | k10}, {kFixed, 1}}), FwStatus::ok);
+    EXPECT_EQ(query(kOper), k25);
+    EXPECT_EQ(query(kPlain), k25 | k10);
+    EXPECT_EQ(query(kFixed), 1u);
+    EXPECT_EQ(write({{kPlain, 1u << 31}}), FwStatus::bad_parameter) << "no such mode";
+    EXPECT_EQ(write({{kExtended, 1u << 6}}), FwStatus::bad_parameter) << "of faster ports";
+    EXPECT_EQ(query(kOper), k25);
+
+    // Error correction is that of the speed.
+    const auto fec = [&](Field field) {
+        return port.answer_of(kPplm, PRM_BYTES(pplm_reg)).get(inside(kRegister, field));
+    };
+    EXPECT_EQ(fec(PRM(pplm_reg, fec_override_cap_25g)), 7u);
+    EXPECT_EQ(port.answer_of(kPplm, PRM_BYTES(pplm_reg),
+                             {{inside(kRegister, PRM(pplm_reg, fec_override_admin_25g)), 4}})
+                  .status(),
+              FwStatus::ok);
+    EXPECT_EQ(write({{kPlain, k40}}), FwStatus::ok);
+    EXPECT_EQ(fec(PRM(pplm_reg, fec_override_admin_10g_40g)), 0u) << "there is no RS";
+    EXPECT_EQ(fec(PRM(pplm_reg, fec_mode_active)), 1u);
+    EXPECT_EQ(write({{kPlain, k100 | k10}}), FwStatus::ok);
+    EXPECT_EQ(query(kOper), k100);
+
+    PortOfSpeed fast(200000);
+    EXPECT_EQ(fast.answer_of(kPtys, PRM_BYTES(ptys_reg), {{kExtended, 1u << 6}}).get(kOperExtended),
+              1u << 6);
 }
 
 /// RS has another bit on lanes of 50 Gbit/s, which require RS.
