@@ -63,6 +63,19 @@ def test_lro_is_not_the_netdevs(guest: Guest, port: GuestPort) -> None:
     assert "large-receive-offload: off [fixed]" in features, features
 
 
+def test_the_other_hash_function(guest: Guest, port: GuestPort, peer: Peer) -> None:
+    """XOR: the driver arranges its indirection table by it, with commands that the kernel's log names if they fail."""
+    def refused_commands() -> int:
+        return guest.dmesg().count("mlx5_cmd_out_err")
+
+    before = refused_commands()
+    for function in "xor", "toeplitz":
+        guest.run(["ethtool", "-X", port.netdev, "hfunc", function])
+        assert f"{function}: on" in guest.run(["ethtool", "-x", port.netdev])
+        ping(guest, 2)
+    assert refused_commands() == before, guest.dmesg_tail()
+
+
 def test_the_speed_can_be_chosen(guest: Guest, port: GuestPort, peer: Peer) -> None:
     """Any that the port has, which are its own and all lower ones, as on the emulated netdev of the other front."""
     try:

@@ -408,6 +408,7 @@ Outcome<void> connect_tir(Device::State& state, Tir& tir, const TirAttr& attr) {
     tir.tunnels = attr.tunnels;
     tir.hash_inner = attr.hash_inner;
     tir.symmetric = attr.symmetric;
+    tir.xor8 = attr.xor8;
     tir.transport_domain = attr.transport_domain;
     tir.self_loopback = attr.self_loopback;
     tir.lro = attr.lro;

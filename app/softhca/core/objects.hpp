@@ -177,6 +177,7 @@ struct Tir {
     bool tunnels = false; ///< see TirAttr
     bool hash_inner = false;
     bool symmetric = false;
+    bool xor8 = false;
     Number transport_domain = kKernelDomain;
     Loopback self_loopback;
     LroAttr lro;

@@ -47,6 +47,18 @@ class HashInput {
     bool symmetric_;
 };
 
+/// All bytes XORed, with the bits in reverse order. Linux arranges its indirection table by this
+/// order (mlx5e_bits_invert), so that the entry is the plain XOR for it.
+uint32_t inverted_xor8(std::span<const uint8_t> input) {
+    uint8_t all = 0;
+    for (const uint8_t byte : input)
+        all ^= byte;
+    uint32_t inverted = 0;
+    for (int bit = 0; bit < 8; bit++)
+        inverted = inverted << 1 | (all >> bit & 1);
+    return inverted;
+}
+
 /// Where the SPI of ESP or AH is; 0: there is none. In IPv6, AH is an extension, of which the
 /// headers do not tell.
 uint32_t spi_at(const net::Headers& headers) {
@@ -79,7 +91,7 @@ void hash_packet(const Tir& tir, const net::Headers& headers, std::span<const st
     if (fields.spi)
         if (const uint32_t at = spi_at(headers); at != 0 && at + kSpiBytes <= head.size())
             input.add(kHashSpi, &head[at], kSpiBytes);
-    target.hash = tir.toeplitz->hash(input.bytes());
+    target.hash = tir.xor8 ? inverted_xor8(input.bytes()) : tir.toeplitz->hash(input.bytes());
     target.hash_type = input.type();
 }
 

@@ -182,7 +182,7 @@ struct RqAttr {
     uint64_t cookie = 0;
 };
 
-/// Which header fields enter the Toeplitz hash; a TIR hashes one L3 and at most one L4 type.
+/// Which header fields enter the hash; a TIR hashes one L3 and at most one L4 type.
 struct HashFields {
     bool src_ip = false, dst_ip = false, src_port = false, dst_port = false;
     bool spi = false;       ///< of IPsec
@@ -207,6 +207,7 @@ struct TirAttr {
     bool tunnels = false;    ///< looks into tunnels: completions describe what they carry …
     bool hash_inner = false; ///< … and that is what is hashed; needs `tunnels`
     bool symmetric = false;  ///< both directions of a flow hash alike, by OR and XOR
+    bool xor8 = false;       ///< the hash is not Toeplitz's but inverted_xor8() of rss.cpp
     Number transport_domain = kKernelDomain;
     Loopback self_loopback; ///< also hears SQs of its own domain (see Device::set_loopback)
     LroAttr lro;

@@ -83,7 +83,7 @@ FwStatus destroy_rqt(Firmware& firmware, Command& command) {
 // ---------------------------------------------------------------- TIR
 
 constexpr uint8_t kDirect = 0, kIndirect = 1;
-constexpr uint8_t kToeplitz = 2;
+constexpr uint8_t kInvertedXor8 = 1, kToeplitz = 2; // MLX5_RX_HASH_FN_*
 
 constexpr uint64_t kSrcIp = 1, kDstIp = 2, kSrcPort = 4, kDstPort = 8, kSpi = 0x10;
 constexpr uint8_t kTcp = 6, kUdp = 17;
@@ -171,7 +171,9 @@ bool read_tir(const Fields& context, core::TirAttr& attr, std::vector<Ref>& uses
     const Fields key = context.at(PRM(tirc, rx_hash_toeplitz_key[0]));
     const auto bytes = key.copy(attr.toeplitz_key.size());
     std::copy(bytes.begin(), bytes.end(), attr.toeplitz_key.begin());
-    return !attr.fields.any() || context.get(PRM(tirc, rx_hash_fn)) == kToeplitz;
+    const auto function = context.get(PRM(tirc, rx_hash_fn));
+    attr.xor8 = function == kInvertedXor8;
+    return !attr.fields.any() || attr.xor8 || function == kToeplitz;
 }
 
 FwStatus create_tir(Firmware& firmware, Command& command) {
@@ -261,7 +263,7 @@ std::vector<uint8_t> tir_context(const core::TirAttr& attr) {
     context.set(PRM(tirc, tunneled_offload_en), attr.tunnels);
     context.set(PRM(tirc, rx_hash_symmetric), attr.symmetric);
     if (!attr.fields.any()) return bytes;
-    context.set(PRM(tirc, rx_hash_fn), kToeplitz);
+    context.set(PRM(tirc, rx_hash_fn), attr.xor8 ? kInvertedXor8 : kToeplitz);
     write_hash_fields(attr.fields,
                       context.at(attr.hash_inner ? PRM(tirc, rx_hash_field_selector_inner)
                                                  : PRM(tirc, rx_hash_field_selector_outer)));

@@ -99,6 +99,36 @@ TEST_P(TirsTest, TheSpiIsHashed) {
               nlohmann::json({"src_ip", "dst_ip", "spi"}));
 }
 
+/// As for ethtool's hfunc xor, and back.
+TEST_P(TirsTest, ThereAreTwoHashFunctions) {
+    constexpr uint64_t kAddresses = 3, kXor = 1, kToeplitz = 2, kUnknown = 3;
+    const Field selector = inside(kContext, PRM(tirc, rx_hash_field_selector_outer));
+    const auto hashing = [&](uint64_t function) {
+        return create(0, 0, 0)
+            .set(inside(kContext, PRM(tirc, rx_hash_fn)), function)
+            .set(inside(selector, PRM(rx_hash_field_select, selected_fields)), kAddresses);
+    };
+    EXPECT_EQ(status(hashing(0)), FwStatus::bad_parameter);
+    EXPECT_EQ(status(hashing(kUnknown)), FwStatus::bad_parameter);
+    const Number tir = made(hashing(kXor));
+    const auto function = [&] {
+        return run(by(mine, REQUEST(QUERY_TIR, query_tir).number(tir)))
+            .get(inside(PRM(query_tir_out, tir_context), PRM(tirc, rx_hash_fn)));
+    };
+    EXPECT_EQ(function(), kXor);
+    const Field context = PRM(modify_tir_in, ctx);
+    const Request back =
+        by(mine, REQUEST(MODIFY_TIR, modify_tir)
+                     .number(tir)
+                     .set(inside(PRM(modify_tir_in, bitmask), PRM(modify_tir_bitmask, hash)), 1)
+                     .set(inside(context, PRM(tirc, rx_hash_fn)), kToeplitz)
+                     .set(inside(inside(context, PRM(tirc, rx_hash_field_selector_outer)),
+                                 PRM(rx_hash_field_select, selected_fields)),
+                          kAddresses));
+    EXPECT_EQ(status(back), FwStatus::ok);
+    EXPECT_EQ(function(), kToeplitz);
+}
+
 /// The type of L3 is that of the addresses: it says nothing where none is hashed.
 TEST_P(TirsTest, WithoutAddressesPacketsOfEitherVersionAreHashed) {
     constexpr uint64_t kAddresses = 3, kPorts = 0xc, kSpi = 0x10, kToeplitz = 2;

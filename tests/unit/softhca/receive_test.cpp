@@ -463,6 +463,37 @@ TEST_F(Rss, SymmetricHashesAreOfOrAndXor) {
     }
 }
 
+/// ethtool's hfunc xor. Linux puts the queue of an XOR into the entry with its bits in reverse
+/// order.
+TEST_F(Rss, TheOtherHashIsAnXorOfBytes) {
+    TirAttr tir;
+    tir.rqt = rqt;
+    tir.fields = {.src_ip = true, .dst_ip = true, .src_port = true, .dst_port = true};
+    tir.xor8 = true;
+    FlowAttr flow;
+    flow.tirs = {device->create_tir(tir).value()};
+    ASSERT_TRUE(device->create_flow(flow));
+    Spec spec;
+    spec.src_ip = {1, 2, 4, 8};
+    spec.dst_ip = {0, 0, 0, 0};
+    spec.src_port = 0x1000;
+    spec.dst_port = 0x0003; // 0x1f ^ 0x03 = 0b00011100
+    EXPECT_EQ(receive(frames::build(spec)).rx_hash_result, 0b00111000u);
+    for (uint16_t xored = 0; xored < 4; xored++) { // of four queues
+        spec.src_ip = spec.dst_ip;
+        spec.src_port = 0;
+        spec.dst_port = static_cast<uint16_t>(xored << 6);
+        const size_t entry = (xored & 1) << 1 | xored >> 1;
+        const uint64_t before = packets(entry);
+        receive(frames::build(spec));
+        EXPECT_EQ(packets(entry), before + 1) << xored;
+    }
+    tir.xor8 = false;
+    tir.toeplitz_key = kKey;
+    ASSERT_TRUE(device->modify_tir(flow.tirs[0], tir));
+    EXPECT_GT(receive(frames::build(spec)).rx_hash_result, 0xffu);
+}
+
 /// Headers after IP, followed by an Ethernet frame or its IP packet.
 Bytes carried(Spec outer, Bytes headers, const Bytes& frame, bool with_l2) {
     headers.insert(headers.end(), frame.begin() + (with_l2 ? 0 : 14), frame.end());
