@@ -26,6 +26,9 @@ std::vector<uint8_t> rqt_context(const Fields& context, const std::vector<core::
     return context.copy(PRM(rqtc, rq_num[0]).offset / 8 + 4 * rqns.size());
 }
 
+/// The entries that a table has room for, which only its creation says.
+constexpr Field kRqtRoom = PRM(rqtc, rqt_max_size);
+
 /// False: it contains queues that receive no packets.
 bool rqt_uses(Firmware& firmware, const Fields& context, const std::vector<core::Number>& rqns,
               std::vector<Ref>& uses) {
@@ -46,7 +49,9 @@ FwStatus create_rqt(Firmware& firmware, Command& command) {
     const Fields context = command.input().at(at);
     const auto rqns = read_rqt(command, context, at.offset / 8);
     std::vector<Ref> uses;
-    if (rqns.empty() || !rqt_uses(firmware, context, rqns, uses)) return FwStatus::bad_parameter;
+    if (rqns.empty() || rqns.size() > context.get(kRqtRoom) ||
+        !rqt_uses(firmware, context, rqns, uses))
+        return FwStatus::bad_parameter;
     if (!firmware.objects.exist(uses)) return FwStatus::bad_resource;
     const auto rqt = firmware.device.create_rqt(rqns);
     if (!rqt) return to_firmware(rqt.error());
@@ -59,13 +64,16 @@ FwStatus modify_rqt(Firmware& firmware, Command& command) {
     const Fields context = command.input().at(at);
     Object* const rqt = firmware.objects.find(Kind::rqt, object_number(command));
     if (!rqt) return FwStatus::bad_resource;
+    const uint64_t room = Fields(rqt->context.data(), rqt->context.size()).get(kRqtRoom);
     const auto rqns = read_rqt(command, context, at.offset / 8);
     std::vector<Ref> uses;
-    if (rqns.empty() || !rqt_uses(firmware, context, rqns, uses)) return FwStatus::bad_parameter;
+    if (rqns.empty() || rqns.size() > room || !rqt_uses(firmware, context, rqns, uses))
+        return FwStatus::bad_parameter;
     if (!firmware.objects.exist(uses)) return FwStatus::bad_resource;
     const auto modified = firmware.device.modify_rqt(object_number(command), rqns);
     if (!modified) return to_firmware(modified.error());
     rqt->context = rqt_context(context, rqns);
+    Fields(rqt->context.data(), rqt->context.size()).set(kRqtRoom, room);
     firmware.objects.set_uses(*rqt, std::move(uses));
     return FwStatus::ok;
 }
@@ -269,6 +277,17 @@ std::vector<uint8_t> tir_context(const core::TirAttr& attr) {
                                                  : PRM(tirc, rx_hash_field_selector_outer)));
     context.at(PRM(tirc, rx_hash_toeplitz_key[0]))
         .write({attr.toeplitz_key.begin(), attr.toeplitz_key.end()});
+    return bytes;
+}
+
+std::vector<uint8_t> rqt_context(const std::vector<core::Number>& rqns) {
+    const size_t first = PRM(rqtc, rq_num[0]).offset / 8;
+    std::vector<uint8_t> bytes(first + sizeof(uint32_t) * rqns.size());
+    Fields context(bytes.data(), bytes.size());
+    for (const Field size : {kRqtRoom, PRM(rqtc, rqt_actual_size)})
+        context.set(size, rqns.size());
+    for (size_t i = 0; i < rqns.size(); i++)
+        net::store_be<uint32_t>(bytes.data() + first + sizeof(uint32_t) * i, rqns[i]);
     return bytes;
 }
 

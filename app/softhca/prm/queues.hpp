@@ -20,6 +20,8 @@ namespace softhca::prm {
 
 /// What QUERY_TIR says of a TIR that no command made.
 [[nodiscard]] std::vector<uint8_t> tir_context(const core::TirAttr& attr);
+/// Likewise QUERY_RQT, of a table without room for more than these.
+[[nodiscard]] std::vector<uint8_t> rqt_context(const std::vector<core::Number>& rqns);
 
 /// The RQ that receives the QP's messages: the device's side of a connected pair; 0: there is none.
 [[nodiscard]] core::Number event_queue_of(Firmware& firmware, core::Number qp);

@@ -101,6 +101,8 @@ void ObjectTable::introduce(Object& object) {
         numbers_->record(ref);
     if (const auto* const qp = dynamic_cast<const Qp*>(&object); qp && qp->tirn)
         numbers_->describe_tir(qp->tirn, qp->tir);
+    if (const auto* const table = dynamic_cast<const IndirectionTable*>(&object))
+        numbers_->describe_rqt(table->rqt, table->rqns);
 }
 
 Errno ObjectTable::replace(uint64_t handle, std::unique_ptr<Object> object, core::Device& device) {

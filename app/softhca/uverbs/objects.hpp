@@ -36,6 +36,8 @@ class DeviceNumbers {
     virtual void record(const prm::Ref& object) = 0;
     /// What a recorded TIR does: commands may ask, and change it.
     virtual void describe_tir(core::Number tirn, const core::TirAttr& tir) = 0;
+    /// Likewise the entries of an indirection table.
+    virtual void describe_rqt(core::Number rqt, const std::vector<core::Number>& rqns) = 0;
     /// In use by something that a command created.
     [[nodiscard]] virtual bool in_use(const prm::Ref& object) = 0;
     virtual void forget(const prm::Ref& object) = 0;
@@ -118,7 +120,7 @@ struct Wq final : Object {
 
 struct IndirectionTable final : Object {
     core::Number rqt = 0;
-    size_t entries = 0;
+    std::vector<core::Number> rqns; ///< as it was created
     std::vector<prm::Ref> numbers() const override { return {{prm::Kind::rqt, rqt}}; }
     Errno take_down(core::Device& device) override;
 };

@@ -66,7 +66,7 @@ Errno create_rss_qp(Context& context, const ib_uverbs_ex_create_qp& request,
     if (tir.hash_inner && !tir.tunnels) return EOPNOTSUPP;
     std::memcpy(tir.toeplitz_key.data(), driver.rx_hash_key, kToeplitzKeyBytes);
     if (const Errno error =
-            read_fields(driver.rx_hash_fields_mask & ~kInner, table->entries, tir.fields))
+            read_fields(driver.rx_hash_fields_mask & ~kInner, table->rqns.size(), tir.fields))
         return error;
     auto qp = std::make_unique<Qp>();
     if (const Errno error = add_tir(context, tir, driver.flags, *qp)) return error;

@@ -182,7 +182,7 @@ Errno create_rwq_ind_tbl(Context& context, const WriteCommand& command) {
     if (!rqt) return errno_of(rqt);
     auto table = std::make_unique<IndirectionTable>();
     table->rqt = *rqt;
-    table->entries = entries;
+    table->rqns = std::move(rqns);
     Response out{};
     out.ind_tbl_handle = context.objects.add(std::move(table));
     out.ind_tbl_num = *rqt;

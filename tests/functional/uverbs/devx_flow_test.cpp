@@ -138,6 +138,54 @@ TEST_F(DevxFlowTest, TirsOfVerbsQpsAreKnownAndChange) {
     EXPECT_EQ(ask(PRM(tirc, inline_rqn)), qp.rqn);
 }
 
+TEST_F(DevxFlowTest, IndirectionTablesOfVerbsAreKnownAndChange) {
+    const CqHandle cq(ibv_create_cq(context.get(), 64, nullptr, nullptr, 0));
+    ASSERT_TRUE(cq);
+    ibv_wq_init_attr attributes = wq_attributes(pd.get(), cq.get(), 4);
+    const WqHandle first(ibv_create_wq(context.get(), &attributes)),
+        second(ibv_create_wq(context.get(), &attributes));
+    ASSERT_TRUE(first && second) << std::strerror(errno);
+    std::array<ibv_wq*, 2> entries = {first.get(), second.get()};
+    ibv_rwq_ind_table_init_attr table_attributes{};
+    table_attributes.log_ind_tbl_size = 1;
+    table_attributes.ind_tbl = entries.data();
+    const TableHandle table(ibv_create_rwq_ind_table(context.get(), &table_attributes));
+    ASSERT_TRUE(table) << std::strerror(errno);
+    const auto expect_entries = [&](std::vector<uint32_t> wanted) {
+        constexpr Field kContext = PRM(query_rqt_out, rqt_context);
+        const Request request = REQUEST(QUERY_RQT, query_rqt).number(table->ind_tbl_num);
+        Answer answer;
+        answer.out.assign(PRM_BYTES(query_rqt_out) + 2 * sizeof(uint32_t), 0);
+        ASSERT_EQ(mlx5dv_devx_ind_tbl_query(table.get(), request.in.data(), request.in.size(),
+                                            answer.out.data(), answer.out.size()),
+                  0);
+        EXPECT_EQ(answer.get(inside(kContext, PRM(rqtc, rqt_max_size))), 2u);
+        EXPECT_EQ(answer.get(inside(kContext, PRM(rqtc, rqt_actual_size))), 2u);
+        for (size_t i = 0; i < wanted.size(); i++) {
+            const size_t at = kContext.offset + PRM(rqtc, rq_num[0]).offset + 32 * i;
+            EXPECT_EQ(answer.get({at, 32}), wanted[i]) << i;
+        }
+    };
+    const auto fill = [&](const std::vector<uint32_t>& rqns) {
+        constexpr Field kContext = PRM(modify_rqt_in, ctx);
+        constexpr size_t kFirst = (kContext.offset + PRM(rqtc, rq_num[0]).offset) / 8;
+        Request request = REQUEST(MODIFY_RQT, modify_rqt).number(table->ind_tbl_num);
+        request.in.resize(kFirst + rqns.size() * sizeof(uint32_t));
+        for (size_t i = 0; i < rqns.size(); i++)
+            request.set({kFirst * 8 + 32 * i, 32}, rqns[i]);
+        request.set(PRM(modify_rqt_in, bitmask), 1)
+            .set(inside(kContext, PRM(rqtc, rqt_actual_size)), rqns.size());
+        std::array<uint8_t, 16> answer{};
+        return mlx5dv_devx_ind_tbl_modify(table.get(), request.in.data(), request.in.size(),
+                                          answer.data(), answer.size());
+    };
+    const uint32_t one = first->wq_num, other = second->wq_num;
+    expect_entries({one, other});
+    EXPECT_EQ(fill({other, one}), 0);
+    expect_entries({other, one});
+    EXPECT_NE(fill({one, one, one, one}), 0) << "it was created for two";
+}
+
 /// In software steering's root table, whose rules are kernel flows: mlx5dv_create_flow cannot pass
 /// offsets.
 TEST_F(DevxFlowTest, ACounterOfABulkIsNamedByItsOffset) {

@@ -32,6 +32,19 @@ class TirsTest : public UsersTest {
         Request request = REQUEST(MODIFY_TIR, modify_tir).number(tir);
         return by(mine, set_lro(request, kNewContext, ips, period, size));
     }
+    /// For an indirection table; every entry is the queue.
+    Request list(Request request, Field context, uint32_t room, uint32_t entries) {
+        const size_t first = (context.offset + PRM(rqtc, rq_num[0]).offset) / 8;
+        request.in.resize(first + entries * sizeof(uint32_t));
+        for (uint32_t i = 0; i < entries; i++)
+            net::store_be<uint32_t>(request.in.data() + first + i * sizeof(uint32_t), rq);
+        return by(mine, request.set(inside(context, PRM(rqtc, rqt_max_size)), room)
+                            .set(inside(context, PRM(rqtc, rqt_actual_size)), entries));
+    }
+    Request create_table(uint32_t room, uint32_t entries) {
+        return list(REQUEST(CREATE_RQT, create_rqt), PRM(create_rqt_in, rqt_context), room,
+                    entries);
+    }
     void expect_lro(bool ipv4, bool ipv6, uint64_t timeout_ns, uint32_t bytes) {
         const nlohmann::json tir = transport->device().dump().at("tirs").back();
         EXPECT_EQ(tir.at("lro_ipv4"), ipv4);
@@ -149,15 +162,7 @@ TEST_P(TirsTest, WithoutAddressesPacketsOfEitherVersionAreHashed) {
 TEST_P(TirsTest, AnotherIndirectionTableTakesOverWhenAskedFor) {
     constexpr Field kOtherTable = inside(PRM(modify_tir_in, bitmask), Field{62, 1});
     constexpr Field kTable = PRM(tirc, indirect_table);
-    const auto rqt = [&] {
-        constexpr Field kRqt = PRM(create_rqt_in, rqt_context);
-        Request request =
-            REQUEST(CREATE_RQT, create_rqt).set(inside(kRqt, PRM(rqtc, rqt_actual_size)), 1);
-        request.in.resize(request.in.size() + 4);
-        net::store_be<uint32_t>(request.in.data() + request.in.size() - 4, rq);
-        return made(by(mine, request));
-    };
-    const Number first = rqt(), second = rqt();
+    const Number first = made(create_table(1, 1)), second = made(create_table(1, 1));
     const Number tir = made(create(0, 0, 0)
                                 .set(inside(kContext, PRM(tirc, disp_type)), 1)
                                 .set(inside(kContext, kTable), first));
@@ -183,6 +188,24 @@ TEST_P(TirsTest, AnotherIndirectionTableTakesOverWhenAskedFor) {
             modify(direct, 0, 0, 0).set(inside(kNewContext, kTable), second).set(kOtherTable, 1)),
         FwStatus::bad_parameter)
         << "it has no table";
+}
+
+/// Only the creation says how many entries there may be; a change says nothing about it.
+TEST_P(TirsTest, IndirectionTablesKeepToTheirRoom) {
+    EXPECT_EQ(status(create_table(1, 2)), FwStatus::bad_parameter);
+    const Number table = made(create_table(4, 2));
+    const auto fill = [&](uint32_t entries) {
+        return status(list(REQUEST(MODIFY_RQT, modify_rqt).number(table), PRM(modify_rqt_in, ctx),
+                           0, entries));
+    };
+    EXPECT_EQ(fill(4), FwStatus::ok);
+    EXPECT_EQ(fill(5), FwStatus::bad_parameter);
+    const Answer query = run(by(mine, REQUEST(QUERY_RQT, query_rqt).number(table)));
+    const auto told = [&](Field field) {
+        return query.get(inside(PRM(query_rqt_out, rqt_context), field));
+    };
+    EXPECT_EQ(told(PRM(rqtc, rqt_max_size)), 4u);
+    EXPECT_EQ(told(PRM(rqtc, rqt_actual_size)), 4u);
 }
 
 INSTANTIATE_TEST_SUITE_P(Transports, TirsTest, transports(), name_of);

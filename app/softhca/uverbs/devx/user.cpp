@@ -74,6 +74,13 @@ void User::describe_tir(core::Number tirn, const core::TirAttr& tir) {
     });
 }
 
+void User::describe_rqt(core::Number rqt, const std::vector<core::Number>& rqns) {
+    firmware->with_firmware([&](prm::Firmware& prm) {
+        if (prm::Object* const known = prm.objects.look_up(prm::Kind::rqt, rqt))
+            known->context = prm::rqt_context(rqns);
+    });
+}
+
 bool User::in_use(const prm::Ref& object) {
     return firmware->with_firmware([&](prm::Firmware& prm) {
         const prm::Object* const found = prm.objects.look_up(object.kind, object.number);

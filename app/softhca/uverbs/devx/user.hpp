@@ -18,6 +18,7 @@ class User final : public DevxUser {
 
     void record(const prm::Ref& object) override;
     void describe_tir(core::Number tirn, const core::TirAttr& tir) override;
+    void describe_rqt(core::Number rqt, const std::vector<core::Number>& rqns) override;
     [[nodiscard]] bool in_use(const prm::Ref& object) override;
     void forget(const prm::Ref& object) override;
     [[nodiscard]] core::Number
