@@ -79,14 +79,8 @@ Errno alloc_pd(Context& context, const WriteCommand& command) {
 }
 
 Errno dealloc_pd(Context& context, const WriteCommand& command) {
-    const uint32_t handle = command.in.as<ib_uverbs_dealloc_pd>().pd_handle;
-    const Pd* const pd = context.objects.find<Pd>(handle);
-    // The device does not know the PDs of RSS QPs, which are TIRs there.
-    bool has_rss_qps = false;
-    context.objects.for_each<Qp>(
-        [&](const Qp& qp) { has_rss_qps |= pd && qp.rss && qp.pd == pd->number; });
-    if (has_rss_qps) return EBUSY;
-    return context.objects.destroy<Pd>(handle, *context.device);
+    return context.objects.destroy<Pd>(command.in.as<ib_uverbs_dealloc_pd>().pd_handle,
+                                       *context.device);
 }
 
 Errno reg_mr(Context& context, const WriteCommand& command) {

@@ -39,7 +39,9 @@ std::vector<prm::Ref> Qp::numbers() const {
     return known;
 }
 
-Errno Pd::take_down(core::Device& device) { return errno_of(device.dealloc_pd(number)); }
+Errno Pd::take_down(core::Device& device) {
+    return rss_qps ? EBUSY : errno_of(device.dealloc_pd(number));
+}
 Errno Dm::take_down(core::Device& device) {
     return users ? EBUSY : errno_of(device.free_icm(address));
 }
@@ -59,6 +61,8 @@ Errno Qp::take_down(core::Device& device) {
     if (tirn)
         if (const Errno error = errno_of(device.destroy_tir(tirn))) return error;
     tirn = 0;
+    if (rss_pd) rss_pd->rss_qps--;
+    rss_pd = nullptr;
     self_loopback.reset();
     if (rqn)
         if (const Errno error = errno_of(device.destroy_rq(rqn))) return error;

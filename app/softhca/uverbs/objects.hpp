@@ -74,6 +74,7 @@ struct EventSource {
 
 struct Pd final : Object {
     core::Number number = 0;
+    unsigned rss_qps = 0; ///< RSS QPs in it, whose PD the device does not know: they are TIRs there
     std::vector<prm::Ref> numbers() const override { return {{prm::Kind::pd, number}}; }
     Errno take_down(core::Device& device) override;
 };
@@ -133,8 +134,9 @@ struct Qp final : Object {
     core::TirAttr tir;                       ///< what the TIR was made as
     core::Number tisn = 0; ///< of a DevX context's SQ, for commands that want to know
     core::Number pd = 0, send_cq = 0, recv_cq = 0;
-    uint8_t port = 0;  ///< 0 until the program names it
-    uint8_t state = 0; ///< enum ib_qp_state as last set
+    Pd* rss_pd = nullptr; ///< of an RSS QP: it counts this as a user
+    uint8_t port = 0;     ///< 0 until the program names it
+    uint8_t state = 0;    ///< enum ib_qp_state as last set
     uint32_t max_send_wr = 0, max_recv_wr = 0, max_send_sge = 0, max_recv_sge = 0;
     uint32_t max_inline_data = 0;
     bool signal_all = false;

@@ -57,7 +57,7 @@ Errno create_rss_qp(Context& context, const ib_uverbs_ex_create_qp& request,
     const auto driver = command.driver_in.as<mlx5_ib_create_qp_rss>();
     if (const Errno error = check(request, driver)) return error;
     const auto* table = context.objects.find<IndirectionTable>(request.rwq_ind_tbl_handle);
-    const Pd* pd = context.objects.find<Pd>(request.pd_handle);
+    Pd* const pd = context.objects.find<Pd>(request.pd_handle);
     if (!table || !pd) return EINVAL;
     core::TirAttr tir;
     tir.rqt = table->rqt;
@@ -72,6 +72,8 @@ Errno create_rss_qp(Context& context, const ib_uverbs_ex_create_qp& request,
     if (const Errno error = add_tir(context, tir, driver.flags, *qp)) return error;
     qp->rss = true;
     qp->pd = pd->number;
+    qp->rss_pd = pd;
+    pd->rss_qps++;
     qp->events.user_handle = request.user_handle;
     mlx5_ib_create_qp_resp driver_out{};
     if (context.devx) tell_tir(*qp, driver_out);

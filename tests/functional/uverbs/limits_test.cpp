@@ -54,6 +54,23 @@ TEST_F(LimitsTest, WorkRequests) {
     EXPECT_EQ(errno, EINVAL);
 }
 
+/// Each costs the same, however many there are: with a look at all others they take minutes to go.
+TEST_F(LimitsTest, ProtectionDomains) {
+    const auto most = static_cast<size_t>(device.orig_attr.max_pd);
+    std::vector<PdHandle> pds;
+    while (pds.size() <= most) {
+        PdHandle one(ibv_alloc_pd(context.get()));
+        if (!one) break;
+        pds.push_back(std::move(one));
+    }
+    EXPECT_EQ(errno, ENOMEM);
+    EXPECT_EQ(pds.size(), most - 1) << "the test has one";
+    const auto begin = std::chrono::steady_clock::now();
+    pds.clear();
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
+    EXPECT_TRUE(PdHandle(ibv_alloc_pd(context.get())));
+}
+
 TEST_F(LimitsTest, IndirectionTables) {
     const CqHandle cq = make_cq();
     ibv_wq_init_attr attributes = wq_attributes(pd.get(), cq.get(), 1);
