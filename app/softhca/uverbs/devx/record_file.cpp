@@ -3,10 +3,83 @@
 
 #include <array>
 #include <cerrno>
+#include <csignal>
 #include <cstring>
+#include <deque>
+#include <mutex>
+#include <poll.h>
+#include <pthread.h>
 #include <sys/socket.h>
+#include <system_error>
+#include <thread>
+#include <vector>
 
 namespace softhca::uverbs::devx {
+
+/// A socket takes a few hundred records, however short: each occupies a buffer of the kernel's. The
+/// others wait here, and a thread passes them on as the program reads.
+struct RecordFile::Backlog {
+    explicit Backlog(Fd end) : write_end(std::move(end)) {}
+
+    /// With the mutex locked. Sends what there is room for.
+    void send_waiting() {
+        for (; !waiting.empty(); waiting.pop_front()) {
+            const int error = try_send(waiting.front());
+            if (error == EAGAIN) return;
+            bytes -= waiting.front().size(); // or there is nobody to read it any more
+        }
+    }
+    [[nodiscard]] int try_send(std::span<const std::byte> record) const {
+        const ssize_t sent =
+            send(write_end.get(), record.data(), record.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+        return sent < 0 ? errno : 0;
+    }
+
+    const Fd write_end;
+    std::mutex mutex;
+    std::deque<std::vector<std::byte>> waiting;
+    size_t bytes = 0;    ///< of those
+    bool passes = false; ///< the thread runs
+};
+
+namespace {
+
+// Linux: MAX_ASYNC_BYTES_IN_USE of mlx5_ib. Its events have no limit but the machine's memory.
+constexpr size_t kMostAnswers = 1u << 20, kMostEvents = 16u << 20;
+
+void pass_on(RecordFile::Backlog& backlog) {
+    for (;;) {
+        pollfd room{.fd = backlog.write_end.get(), .events = POLLOUT, .revents = 0};
+        (void)poll(&room, 1, -1);
+        const std::lock_guard lock(backlog.mutex);
+        backlog.send_waiting();
+        if (!backlog.waiting.empty()) continue;
+        backlog.passes = false;
+        return;
+    }
+}
+
+/// False: the program has as many threads as it may have.
+bool start_passing(std::shared_ptr<RecordFile::Backlog> backlog) {
+    // The program's signals are for its own threads.
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    bool started = true;
+    try {
+        std::thread([backlog = std::move(backlog)] { pass_on(*backlog); }).detach();
+    } catch (const std::system_error&) {
+        started = false;
+    }
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    return started;
+}
+
+} // namespace
+
+RecordFile::RecordFile(Kind kind, uint64_t context, bool without_data, Fd write_end)
+    : ContextFile(context), kind_(kind), without_data_(without_data),
+      backlog_(std::make_shared<Backlog>(std::move(write_end))) {}
 
 Result<std::shared_ptr<RecordFile>> RecordFile::create(Kind kind, uint64_t context,
                                                        bool without_data, Fd& user_fd) {
@@ -19,8 +92,18 @@ Result<std::shared_ptr<RecordFile>> RecordFile::create(Kind kind, uint64_t conte
 }
 
 bool RecordFile::post(std::span<const std::byte> record) {
-    return send(write_end_.get(), record.data(), record.size(), MSG_DONTWAIT | MSG_NOSIGNAL) ==
-           static_cast<ssize_t>(record.size());
+    const std::lock_guard lock(backlog_->mutex);
+    if (backlog_->waiting.empty()) {
+        const int error = backlog_->try_send(record);
+        if (error != EAGAIN) return error == 0;
+    }
+    const size_t most = kind_ == Kind::answers ? kMostAnswers : kMostEvents;
+    if (backlog_->bytes + record.size() > most) return false;
+    if (!backlog_->passes && !start_passing(backlog_)) return false;
+    backlog_->passes = true;
+    backlog_->bytes += record.size();
+    backlog_->waiting.emplace_back(record.begin(), record.end());
+    return true;
 }
 
 } // namespace softhca::uverbs::devx

@@ -24,17 +24,17 @@ class RecordFile final : public ContextFile {
     [[nodiscard]] Kind kind() const { return kind_; }
     /// Only the cookies of events are wanted.
     [[nodiscard]] bool without_data() const { return without_data_; }
-    /// Never blocks, takes no lock. False: too much is unread already.
+    /// Never waits for the program. False: too much is unread already, or nobody reads any more.
     [[nodiscard]] bool post(std::span<const std::byte> record);
 
+    struct Backlog; ///< for its own file only
+
   private:
-    RecordFile(Kind kind, uint64_t context, bool without_data, Fd write_end)
-        : ContextFile(context), kind_(kind), without_data_(without_data),
-          write_end_(std::move(write_end)) {}
+    RecordFile(Kind kind, uint64_t context, bool without_data, Fd write_end);
 
     Kind kind_;
     bool without_data_;
-    Fd write_end_;
+    std::shared_ptr<Backlog> backlog_;
 };
 
 } // namespace softhca::uverbs::devx
