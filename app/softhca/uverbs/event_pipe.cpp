@@ -2,6 +2,7 @@
 #include "app/softhca/uverbs/event_pipe.hpp"
 
 #include <array>
+#include <cerrno>
 #include <cstring>
 #include <fcntl.h>
 #include <rdma/ib_user_verbs.h>
@@ -33,8 +34,18 @@ size_t EventPipe::record_size() const {
 
 bool EventPipe::post(std::span<const std::byte> record) {
     // Records are far smaller than PIPE_BUF: written whole or not at all.
-    return write(write_end_.get(), record.data(), record.size()) ==
-           static_cast<ssize_t>(record.size());
+    while (write(write_end_.get(), record.data(), record.size()) !=
+           static_cast<ssize_t>(record.size()))
+        if (errno != EAGAIN || !grow()) return false;
+    return true;
+}
+
+/// False: the pipe is as large as it may be. Not from the start, as a user may have only so much
+/// in all pipes.
+bool EventPipe::grow() const {
+    constexpr int kMost = 1 << 20; // without rights; holds an event of each CQ that can be
+    const int size = fcntl(write_end_.get(), F_GETPIPE_SZ);
+    return size > 0 && size < kMost && fcntl(write_end_.get(), F_SETPIPE_SZ, 2 * size) > size;
 }
 
 size_t EventPipe::withdraw(const std::function<bool(std::span<const std::byte>)>& match) {

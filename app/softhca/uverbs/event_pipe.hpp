@@ -28,8 +28,9 @@ class EventPipe final : public ContextFile {
 
     [[nodiscard]] Kind kind() const { return kind_; }
 
-    /// Never blocks and takes no lock: device threads call it. If the pipe is full, the record is
-    /// lost (8192 unread completion events). Returns whether the record was written.
+    /// Never blocks and takes no lock: device threads call it. A full pipe grows, up to 131072
+    /// unread completion events; if it cannot, the record is lost. Returns whether the record was
+    /// written.
     bool post(std::span<const std::byte> record);
 
     /// Removes the unread records that `match` selects and returns their number. With the number
@@ -42,6 +43,7 @@ class EventPipe final : public ContextFile {
         : ContextFile(context), kind_(kind), write_end_(std::move(write_end)),
           read_end_(std::move(read_end)) {}
     [[nodiscard]] size_t record_size() const;
+    [[nodiscard]] bool grow() const;
 
     Kind kind_;
     Fd write_end_; ///< non-blocking

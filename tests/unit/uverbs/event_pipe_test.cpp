@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "app/softhca/uverbs/event_pipe.hpp"
 
+#include "app/softhca/core/device.hpp"
+
 #include <atomic>
 #include <cstring>
 #include <fcntl.h>
@@ -43,6 +45,14 @@ TEST_F(EventPipeTest, RecordsComeInOrder) {
         EXPECT_TRUE(pipe->post(bytes_of(value)));
     for (const uint64_t value : {1, 2, 3})
         EXPECT_EQ(read_one(), value);
+}
+
+TEST_F(EventPipeTest, AnEventOfEachCqHasRoom) {
+    constexpr uint64_t kCqs = uint64_t{1} << core::Limits::kLogMaxCqs;
+    for (uint64_t value = 0; value < kCqs; value++)
+        ASSERT_TRUE(pipe->post(bytes_of(value))) << value;
+    for (uint64_t value = 0; value < kCqs; value++)
+        ASSERT_EQ(read_one(), value);
 }
 
 TEST_F(EventPipeTest, WithdrawTakesOnlyWhatMatches) {
