@@ -104,6 +104,7 @@ void general(Fields caps) {
     set(PRM(cmd_hca_cap, basic_cyclic_rcv_wqe), 1);
     set(PRM(cmd_hca_cap, end_pad), 1);
     set(PRM(cmd_hca_cap, cq_oi), 1);
+    set(PRM(cmd_hca_cap, cqe_128_always), 1); // large CQEs for small data: MLX5DV_…_CQE_PAD
     set(PRM(cmd_hca_cap, cq_resize), 1);
     set(PRM(cmd_hca_cap, striding_rq), 1);
     set(PRM(cmd_hca_cap, qos), 1);

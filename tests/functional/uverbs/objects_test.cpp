@@ -169,6 +169,26 @@ TEST_F(VerbsTest, LargeCqesAreNotCompressed) {
     EXPECT_EQ(errno, EOPNOTSUPP);
 }
 
+/// A CQE that occupies 128 bytes, however little it contains.
+TEST_F(VerbsTest, LargeCqesMayBePadded) {
+    ibv_cq_init_attr_ex wanted{};
+    wanted.cqe = 16;
+    mlx5dv_cq_init_attr driver{};
+    driver.comp_mask = MLX5DV_CQ_INIT_ATTR_MASK_FLAGS | MLX5DV_CQ_INIT_ATTR_MASK_CQE_SIZE;
+    driver.flags = MLX5DV_CQ_INIT_ATTR_FLAGS_CQE_PAD;
+    driver.cqe_size = 64;
+    EXPECT_EQ(mlx5dv_create_cq(context.get(), &wanted, &driver), nullptr);
+    driver.cqe_size = 128;
+    ibv_cq_ex* const padded = mlx5dv_create_cq(context.get(), &wanted, &driver);
+    ASSERT_TRUE(padded) << std::strerror(errno);
+    const CqHandle cq(ibv_cq_ex_to_cq(padded));
+    mlx5dv_cq rings{};
+    mlx5dv_obj object{};
+    object.cq = {cq.get(), &rings};
+    ASSERT_EQ(mlx5dv_init_obj(&object, MLX5DV_OBJ_CQ), 0);
+    EXPECT_EQ(rings.cqe_size, 128u);
+}
+
 TEST_F(VerbsTest, CqOfQpIsBusy) {
     Endpoint endpoint(context.get(), pd.get());
     EXPECT_EQ(ibv_destroy_cq(endpoint.send_cq.get()), EBUSY);
