@@ -170,6 +170,9 @@ TEST_F(DevxTest, UmemsNeedMemoryAndSense) {
     EXPECT_EQ(errno, EINVAL);
     EXPECT_FALSE(mlx5dv_devx_umem_reg(context.get(), page(0), kPage, IBV_ACCESS_MW_BIND));
     EXPECT_EQ(errno, EINVAL);
+    const UmemHandle relaxed(mlx5dv_devx_umem_reg(
+        context.get(), page(0), kPage, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_RELAXED_ORDERING));
+    EXPECT_TRUE(relaxed) << std::strerror(errno);
     void* const nowhere = reinterpret_cast<void*>(uintptr_t{1} << 46);
     EXPECT_FALSE(mlx5dv_devx_umem_reg(context.get(), nowhere, kPage, IBV_ACCESS_LOCAL_WRITE));
     EXPECT_EQ(errno, EFAULT);

@@ -233,8 +233,8 @@ std::vector<uint8_t> umem_command(uint64_t address, uint64_t length, bool writab
 }
 
 Errno register_umem(Context& context, const IoctlAttributes& attributes) {
-    constexpr uint64_t kAccess =
-        IB_UVERBS_ACCESS_LOCAL_WRITE | IB_UVERBS_ACCESS_REMOTE_WRITE | IB_UVERBS_ACCESS_REMOTE_READ;
+    constexpr uint64_t kAccess = IB_UVERBS_ACCESS_LOCAL_WRITE | IB_UVERBS_ACCESS_REMOTE_WRITE |
+                                 IB_UVERBS_ACCESS_REMOTE_READ | IB_UVERBS_ACCESS_RELAXED_ORDERING;
     User* const user = user_of(context);
     const auto address = attributes.number(MLX5_IB_ATTR_DEVX_UMEM_REG_ADDR);
     const auto length = attributes.number(MLX5_IB_ATTR_DEVX_UMEM_REG_LEN);
