@@ -106,6 +106,40 @@ TEST_F(Arm, IsFoundAtOnceOfACqInUse) {
     }
 }
 
+/// The request was in the record when the CQ was resized, twice.
+TEST_F(Arm, IsForCompletionsAndNotForEndsOfRings) {
+    constexpr uint8_t kLogEntries = 4;
+    const std::array rings{std::make_unique<Pages>(64 << kLogEntries),
+                           std::make_unique<Pages>(64 << kLogEntries)};
+    const auto resize_twice = [&](size_t index) {
+        for (const auto& ring : rings)
+            ASSERT_TRUE(device->resize_cq(cqs[index].number, ring->area(), kLogEntries, 64));
+    };
+    for (const bool used : {false, true}) {
+        const size_t index = used ? 8 : 7, before = events();
+        if (used) { // its completions are no ends
+            complete(index);
+            rounds(kTurn);
+            take(index);
+            cqs[index].events--; // it was not armed
+        }
+        cqs[index].arm();
+        resize_twice(index);
+        rounds(kTurn);
+        EXPECT_EQ(events(), before) << used;
+        complete(index);
+        rounds(kTurn);
+        EXPECT_EQ(events(), before + 1) << used;
+    }
+    complete(9);
+    rounds(kTurn);
+    const size_t before = events();
+    cqs[9].arm();
+    resize_twice(9);
+    rounds(kTurn);
+    EXPECT_EQ(events(), before + 1) << "of the completion before the ends";
+}
+
 TEST_F(Arm, BySolicitedCompletionsOnlyMayBecomeOneForAll) {
     idle();
     cqs[3].arm(true);

@@ -84,6 +84,8 @@ Outcome<void> Cq::resize(const DmaArea& ring, uint8_t log_entries, uint8_t cqe_s
     const bool marked = write<mlx5::Cqe>(mlx5::CqeOpcode::resize, 0, 0, [](mlx5::Cqe&) {});
     armed_ = armed;
     if (!marked) return tl::unexpected(Status::bad_state);
+    if (ends_to_ != producer_ - 1) ends_from_ = producer_ - 1;
+    ends_to_ = producer_;
     ring_ = ring;
     log_entries_ = log_entries;
     cqe_size_ = cqe_size;
@@ -132,9 +134,11 @@ Cq::Arm Cq::poll_arm() {
     // one, once a CQ is created, to keep a CQ that is only polled from being armed by its record.
     if (((arm >> mlx5::kCqArmSequenceShift ^ told_) & kSequenceMask) != 0) return Arm::none;
     armed_ = arm & mlx5::kCqArmSolicited ? Armed::solicited : Armed::any;
-    // Completions that arrived before the request was seen: the consumer must be notified of them.
-    // A solicited-only consumer may get one event too many this way, never one too few.
-    if ((producer_ & kCounterMask) != (arm & kCounterMask)) tell_armed();
+    // Completions that arrived before the request was seen: the consumer must be notified of them,
+    // but not of the ends of rings. A solicited-only consumer may get one event too many this way,
+    // never one too few.
+    const uint32_t ends = ends_to_ == producer_ ? ends_to_ - ends_from_ : 0;
+    if (((producer_ - arm) & kCounterMask) > ends) tell_armed();
     return armed_ == Armed::any ? Arm::any : Arm::some;
 }
 

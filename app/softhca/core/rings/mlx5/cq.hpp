@@ -193,6 +193,8 @@ class Cq final : public core::Cq {
     std::unique_ptr<CqeBlock> block_; ///< null: every completion is a CQE of its own
     uint32_t producer_ = 0;
     uint32_t told_ = 0; ///< completion events so far
+    /// The last entries that are ends of rings, one after the other: see resize().
+    uint32_t ends_from_ = 0, ends_to_ = 0;
     uint32_t room_ = 0; ///< entries known to be free; the truth may be more
     uint16_t cqe_size_;
     uint8_t log_entries_;
