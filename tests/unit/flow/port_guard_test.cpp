@@ -98,6 +98,22 @@ class PortGuardTest : public FlowTableTest {
   protected:
     using FlowTableTest::FlowTableTest;
     PortGuardTest() = default;
+
+    static constexpr uint16_t kPort = 7777;
+    /// In a network namespace of its own. `use(table)` returns 0, or how far it got.
+    template <class Use> void with_guarded_table(Use use) {
+        constexpr int kNoNamespace = 77, kNotStarted = 78;
+        wire_test::Child child([&] {
+            if (unshare(geteuid() == 0 ? CLONE_NEWNET : CLONE_NEWUSER | CLONE_NEWNET) != 0)
+                return kNoNamespace;
+            FlowTable guarded(*steering, device.rx_queues, PortGuard::make().value(), nullptr);
+            return guarded.start() ? use(guarded) : kNotStarted;
+        });
+        const int status = child.wait();
+        if (status == kNoNamespace)
+            GTEST_SKIP() << "needs a network namespace of its own: run as root";
+        EXPECT_EQ(status, 0);
+    }
 };
 class PortGuardMlx5Test : public PortGuardTest {
   protected:
@@ -116,49 +132,29 @@ TEST_F(PortGuardTest, NumberZeroIsNoPortToReserve) {
 }
 
 TEST_F(PortGuardTest, ARuleThatGetsOtherActionsKeepsItsPort) {
-    constexpr uint16_t kPort = 7777;
-    constexpr int kNoNamespace = 77;
-    // The exit status tells how far the child got.
-    wire_test::Child child([&] {
-        if (unshare(geteuid() == 0 ? CLONE_NEWNET : CLONE_NEWUSER | CLONE_NEWNET) != 0)
-            return kNoNamespace;
-        FlowTable guarded(*steering, device.rx_queues, PortGuard::make().value(), nullptr);
-        if (!guarded.start()) return 1;
+    with_guarded_table([&](FlowTable& guarded) {
         const Rule rule = udp_to(kPort, 0);
         rte_flow* const flow = guarded.create(&rule.attr, rule.pattern(), rule.actions(), &error);
-        if (flow == nullptr || is_free(kPort) || PortGuard::reserved() != 1) return 2;
-        if (guarded.update_actions(flow, Rule().queue(1).actions(), &error) != 0) return 3;
-        if (is_free(kPort)) return 4;
-        if (guarded.destroy(flow, &error) != 0) return 5;
-        return is_free(kPort) && PortGuard::reserved() == 0 ? 0 : 6;
+        if (flow == nullptr || is_free(kPort) || PortGuard::reserved() != 1) return 1;
+        if (guarded.update_actions(flow, Rule().queue(1).actions(), &error) != 0) return 2;
+        if (is_free(kPort)) return 3;
+        if (guarded.destroy(flow, &error) != 0) return 4;
+        return is_free(kPort) && PortGuard::reserved() == 0 ? 0 : 5;
     });
-    const int status = child.wait();
-    if (status == kNoNamespace) GTEST_SKIP() << "needs a network namespace of its own: run as root";
-    EXPECT_EQ(status, 0);
 }
 
 TEST_F(PortGuardMlx5Test, APortIsReservedWhileItsPacketsDoNotGoToTheKernel) {
-    constexpr uint16_t kPort = 7777;
-    constexpr int kNoNamespace = 77;
-    // The exit status tells how far the child got.
-    wire_test::Child child([&] {
-        if (unshare(geteuid() == 0 ? CLONE_NEWNET : CLONE_NEWUSER | CLONE_NEWNET) != 0)
-            return kNoNamespace;
-        FlowTable guarded(*steering, device.rx_queues, PortGuard::make().value(), nullptr);
-        if (!guarded.start()) return 1;
+    with_guarded_table([&](FlowTable& guarded) {
         const Rule rule = udp_to(kPort, 0);
         const Rule to_kernel = Rule().action(RTE_FLOW_ACTION_TYPE_SEND_TO_KERNEL);
         rte_flow* const flow =
             guarded.create(&rule.attr, rule.pattern(), to_kernel.actions(), &error);
-        if (flow == nullptr || !is_free(kPort)) return 2;
-        if (guarded.update_actions(flow, rule.actions(), &error) != 0 || is_free(kPort)) return 3;
-        if (guarded.update_actions(flow, to_kernel.actions(), &error) != 0) return 4;
-        if (!is_free(kPort) || PortGuard::reserved() != 0) return 5;
-        return guarded.destroy(flow, &error) == 0 ? 0 : 6;
+        if (flow == nullptr || !is_free(kPort)) return 1;
+        if (guarded.update_actions(flow, rule.actions(), &error) != 0 || is_free(kPort)) return 2;
+        if (guarded.update_actions(flow, to_kernel.actions(), &error) != 0) return 3;
+        if (!is_free(kPort) || PortGuard::reserved() != 0) return 4;
+        return guarded.destroy(flow, &error) == 0 ? 0 : 5;
     });
-    const int status = child.wait();
-    if (status == kNoNamespace) GTEST_SKIP() << "needs a network namespace of its own: run as root";
-    EXPECT_EQ(status, 0);
 }
 
 } // namespace
