@@ -62,7 +62,7 @@ def test_rules_share_an_rss_that_is_updated(stack: Stack, group: int) -> None:
         stack.testpmd.expect(f"flow indirect_action 0 update {number} action rss types ipv6 end"
                              " queues 2 0 1 end / end", "updated")
         assert seen() == {1: {2}, 2: {2}, None: {1}}  # its types fit no packet: the first queue
-        assert "rules use this indirect rss" in stack.testpmd.command(
+        assert "rules or template tables use this indirect rss" in stack.testpmd.command(
             f"flow indirect_action 0 destroy action_id {number}")
 
 

@@ -226,9 +226,11 @@ int FlowTable::unshare(rte_flow_action_handle* handle, rte_flow_error* error) {
     if (in_use(shared, kKnown))  // perhaps by rules that are gone for all but the device
         if (auto settled = impl_->settle(); !settled) return report(settled.error(), error);
     if (in_use(shared, kKnown))
-        return report({EBUSY, RTE_FLOW_ERROR_TYPE_ACTION, handle,
-                       fmt::format("rules use this indirect {}: destroy them first", shared->name)},
-                      error);
+        return report(
+            {EBUSY, RTE_FLOW_ERROR_TYPE_ACTION, handle,
+             fmt::format("rules or template tables use this indirect {}: destroy them first",
+                         shared->name)},
+            error);
     impl_->shared.erase(handle);
     return 0;
 }
