@@ -100,27 +100,6 @@ def test_normal_mode_takes_the_port(normal: Stack) -> None:
     assert normal.kernel_packets(NETDEV)[0] == 1
 
 
-@pytest.mark.guest
-def test_the_kernel_gets_what_a_rule_leaves_to_it(normal: Stack) -> None:
-    """Past later rules and the port's filters; everything else comes to the port."""
-    testpmd, wire = normal.testpmd, normal.wires[0]
-    for layers in "eth type is 0x0806", "eth / ipv4 / icmp":
-        testpmd.create_flow(0, f"ingress pattern {layers} / end actions send_to_kernel / end")
-    counted = testpmd.create_flow(0, f"ingress pattern eth / ipv4 / udp dst is {FREE_PORT} / end"
-                                     " actions count / send_to_kernel / end")
-    testpmd.create_flow(0, "priority 1 ingress pattern eth / ipv4 / end actions queue index 1 / end")
-    assert answer(wire, arp_request())[ARP].op == 2
-    assert reaches_kernel(wire, FREE_PORT)
-    assert testpmd.query_count(0, counted)[0] == 1
-    position = testpmd.mark_output()
-    assert not reaches_kernel(wire, TAKEN_PORT)
-    assert [packet.queue for packet in testpmd.received(position, 1)] == [1]
-    testpmd.flush_flows(0)
-    position = testpmd.mark_output()
-    wire.send(echo_request(1))
-    testpmd.received(position, 1)
-
-
 def test_the_mtu_reaches_the_netdev(normal: Stack) -> None:
     normal.testpmd.change_mtu(0, 1400)
     assert " mtu 1400 " in normal.in_network("ip", "link", "show", NETDEV)

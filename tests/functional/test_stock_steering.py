@@ -214,14 +214,15 @@ def test_rules_share_a_list_of_edits(stack: Stack) -> None:
     for port, mac in macs.items():
         stack.testpmd.create_flow(0, f"group 1 ingress pattern eth / ipv4 / udp dst is {port} / end"
                                   f" actions set_mac_dst mac_addr {mac} / queue index 2 / end")
-    arguments = stack.dump()["edit_arguments"]
-    for mac in macs.values():
-        high, low = mac.replace(":", "")[:8], mac.replace(":", "")[8:]  # one edit each
-        assert len([row for row in arguments if high in row["data"] and low in row["data"]]) == 1
     frames = {port: ether() / ipv4() / UDP(dport=port) / DATA for port in macs}
     for port, frame in frames.items():
         stack.wires[0].send(frame)
         stack.wires[0].expect([ether(macs[port]) / frame.payload])
+    # Only now: nothing waits for these WQEs, but the device executes them before it receives.
+    arguments = stack.dump()["edit_arguments"]
+    for mac in macs.values():
+        high, low = mac.replace(":", "")[:8], mac.replace(":", "")[8:]  # one edit each
+        assert len([row for row in arguments if high in row["data"] and low in row["data"]]) == 1
     stack.testpmd.flush_flows(0)
     stack.testpmd.stop()
 

@@ -10,7 +10,7 @@ from typing import Iterator
 import pytest
 from rig.guide import features
 
-from functional import test_bifurcated, test_flow_basic, test_flow_edits
+from functional import test_flow_basic, test_flow_edits, test_send_to_kernel
 from functional.flow import (test_flow, test_flow_age, test_flow_groups, test_flow_items, test_flow_metadata,
                              test_flow_meter, test_flow_sample, test_flow_shared)
 
@@ -41,7 +41,7 @@ def texts(file: str | None) -> list[str]:
 
 def first_words() -> set[str]:
     """The first word of each part of a rule; slashes separate parts."""
-    return {words[0] for module in [*MODULES, test_bifurcated] for text in texts(module.__file__)
+    return {words[0] for module in [*MODULES, test_send_to_kernel] for text in texts(module.__file__)
             for piece in re.split(r" ?/ |\bpattern |\bactions ", text) if (words := piece.split())}
 
 
