@@ -8,8 +8,8 @@ from typing import Iterator
 
 import pytest
 from rig.bifurcation import (
-    ARGUMENTS, FREE_PORT, NETDEV, TAKEN_PORT, answer, arp_request, datagram, echo_request,
-    reaches_kernel, set_up,
+    FREE_PORT, NETDEV, TAKEN_PORT, answer, arp_request, datagram, echo_request,
+    reaches_kernel, shared_port,
 )
 from rig.packets import opaque, port_mac
 from rig.stack import Stack
@@ -19,21 +19,16 @@ from scapy.layers.l2 import ARP
 from functional.conftest import OpenStack
 
 
-def arguments(*more: str) -> list[str]:
-    return ["--rxq=2", "--txq=2", *more]
-
-
 @pytest.fixture(scope="module")
 def isolated(datapath: str, open_stack: OpenStack) -> Iterator[Stack]:
-    with open_stack(**ARGUMENTS, datapath=datapath,
-                    testpmd_args=arguments("--flow-isolate-all")) as stack:
-        yield set_up(stack)
+    with shared_port(open_stack, "--flow-isolate-all", datapath=datapath) as stack:
+        yield stack
 
 
 @pytest.fixture
 def normal(datapath: str, open_stack: OpenStack) -> Iterator[Stack]:
-    with open_stack(**ARGUMENTS, datapath=datapath, testpmd_args=arguments()) as stack:
-        yield set_up(stack)
+    with shared_port(open_stack, datapath=datapath) as stack:
+        yield stack
 
 
 @pytest.fixture(autouse=True)

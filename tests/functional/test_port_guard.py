@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Iterator
 
 import pytest
-from rig.bifurcation import ARGUMENTS, KERNEL_IP, NETDEV, set_up
+from rig.bifurcation import ARGUMENTS, KERNEL_IP, NETDEV, shared_port
 from rig.stack import Stack
 
 from functional.conftest import OpenStack
@@ -24,9 +24,8 @@ PORT = 7777
 @pytest.fixture(scope="module")
 def stack(open_stack: OpenStack) -> Iterator[Stack]:
     port, = ARGUMENTS["ports"]
-    guarded = {**ARGUMENTS, "ports": [replace(port, devargs="port_guard=1")]}
-    with open_stack(**guarded, testpmd_args=["--rxq=2", "--txq=2", "--flow-isolate-all"]) as stack:
-        set_up(stack)
+    with shared_port(open_stack, "--flow-isolate-all",
+                     ports=[replace(port, devargs="port_guard=1")]) as stack:
         stack.in_network("sysctl", "-qw", f"net.ipv6.conf.{NETDEV}.disable_ipv6=0")
         stack.in_network("ip", "address", "add", f"{KERNEL_IP6}/64", "dev", NETDEV, "nodad")
         stack.in_network("ip", "link", "set", "lo", "up")

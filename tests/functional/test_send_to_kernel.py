@@ -8,7 +8,7 @@ from typing import Iterator
 
 import pytest
 from rig.bifurcation import (
-    ARGUMENTS, FREE_PORT, TAKEN_PORT, answer, arp_request, echo_request, reaches_kernel, set_up,
+    FREE_PORT, TAKEN_PORT, answer, arp_request, echo_request, reaches_kernel, shared_port,
 )
 from rig.stack import Stack
 from scapy.layers.l2 import ARP
@@ -18,8 +18,8 @@ from functional.conftest import OpenStack
 
 @pytest.fixture
 def normal(datapath: str, open_stack: OpenStack) -> Iterator[Stack]:
-    with open_stack(**ARGUMENTS, datapath=datapath, testpmd_args=["--rxq=2", "--txq=2"]) as stack:
-        yield set_up(stack)
+    with shared_port(open_stack, datapath=datapath) as stack:
+        yield stack
 
 
 @pytest.mark.guest

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A port that testpmd and the Linux netdev share, on any front and with any driver."""
 
-from typing import Any, TypeVar
+from contextlib import contextmanager
+from typing import Any, Callable, ContextManager, Iterator, TypeVar
 
 from scapy.layers.inet import ICMP, IP
 from scapy.layers.l2 import ARP, Ether
@@ -35,6 +36,16 @@ def set_up(stack: AnyStack) -> AnyStack:
     stack.testpmd.silent("set verbose 1")
     stack.testpmd.start("rxonly")
     return stack
+
+
+@contextmanager
+def shared_port(open_stack: Callable[..., ContextManager[AnyStack]], *arguments: str,
+                **options: Any) -> Iterator[AnyStack]:
+    """A stack that is set up, with two queues in each direction. `arguments` are testpmd's, `options` go to
+    open_stack."""
+    with open_stack(**{**ARGUMENTS, **options},
+                    testpmd_args=["--rxq=2", "--txq=2", *arguments]) as stack:
+        yield set_up(stack)
 
 
 def arp_request() -> Packet:

@@ -4,6 +4,7 @@
 #include "app/softhca/control/observation.hpp"
 #include "app/softhca/control/protocol.hpp"
 #include "app/softhca/epoll.hpp"
+#include "app/softhca/own_thread.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -245,12 +246,7 @@ ControlServer::ControlServer(std::string path, core::Engine& engine, Commands co
     : path_(std::move(path)), engine_(engine), commands_(std::move(commands)),
       listener_(std::move(listener)), stop_(std::move(stop)), epoll_(std::move(epoll)),
       keeper_(std::move(keeper)) {
-    // The program's signals are for its own threads.
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    thread_ = std::thread([this] { serve(); });
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    thread_ = own_thread([this] { serve(); });
     pthread_setname_np(thread_.native_handle(), "softhca-ctl");
 }
 

@@ -2,6 +2,7 @@
 #include "app/softhca/core/engine.hpp"
 
 #include "app/softhca/core/idle_rest.hpp"
+#include "app/softhca/own_thread.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -65,15 +66,8 @@ std::vector<int> all_cpus() {
 class Worker {
   public:
     Worker(unsigned index, const EngineConfig& config) : index_(index), config_(config) {
-        // Signals belong to the program: device threads start with all of them blocked, except
-        // those that report missing memory (see memory_guard.hpp).
-        sigset_t all, before;
-        sigfillset(&all);
-        sigdelset(&all, SIGSEGV);
-        sigdelset(&all, SIGBUS);
-        pthread_sigmask(SIG_SETMASK, &all, &before);
-        thread_ = std::thread([this] { run(); });
-        pthread_sigmask(SIG_SETMASK, &before, nullptr);
+        // These report missing memory (see memory_guard.hpp).
+        thread_ = own_thread([this] { run(); }, {SIGSEGV, SIGBUS});
     }
     ~Worker() {
         stop_ = true;

@@ -35,10 +35,11 @@ class IdleRest {
             awaited_--;
             return 0;
         }
-        rested_ = idle_++ >= spins_;
+        const uint64_t rounds = idle_++;
+        rested_ = rounds >= spins_;
         if (!rested_) return 0;
         // Doorbells are in memory, which cannot wake a thread: sleeps must stay short.
-        const uint64_t doubled = (idle_ - spins_) / kSleepsPerStep;
+        const uint64_t doubled = (rounds - spins_) / kSleepsPerStep;
         return std::min(kMinSleepNs << std::min<uint64_t>(doubled, 8), kMaxSleepNs);
     }
     /// Whether the thread has slept since it was last busy.

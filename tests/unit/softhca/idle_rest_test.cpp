@@ -50,6 +50,9 @@ TEST(IdleRest, SleepsForLongerAndLonger) {
     spins(rest);
     EXPECT_TRUE(rest.rested());
     uint64_t last = IdleRest::kMinSleepNs;
+    for (uint64_t sleeps = 1; sleeps < IdleRest::kSleepsPerStep; sleeps++)
+        ASSERT_EQ(rest.idle(), last);
+    EXPECT_EQ(rest.idle(), 2 * last);
     for (uint64_t sleeps = 0; sleeps < 4 * IdleRest::kSleepsPerStep; sleeps++) {
         const uint64_t ns = rest.idle();
         EXPECT_GE(ns, last);

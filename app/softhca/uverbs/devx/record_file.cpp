@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "app/softhca/uverbs/devx/record_file.hpp"
 
+#include "app/softhca/own_thread.hpp"
+
 #include <array>
 #include <cerrno>
-#include <csignal>
 #include <cstring>
 #include <deque>
 #include <mutex>
 #include <poll.h>
-#include <pthread.h>
 #include <sys/socket.h>
 #include <system_error>
-#include <thread>
 #include <vector>
 
 namespace softhca::uverbs::devx {
@@ -61,18 +60,12 @@ void pass_on(RecordFile::Backlog& backlog) {
 
 /// False: the program has as many threads as it may have.
 bool start_passing(std::shared_ptr<RecordFile::Backlog> backlog) {
-    // The program's signals are for its own threads.
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    bool started = true;
     try {
-        std::thread([backlog = std::move(backlog)] { pass_on(*backlog); }).detach();
+        own_thread([backlog = std::move(backlog)] { pass_on(*backlog); }).detach();
+        return true;
     } catch (const std::system_error&) {
-        started = false;
+        return false;
     }
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    return started;
 }
 
 } // namespace

@@ -67,18 +67,19 @@ void User::record(const prm::Ref& object) {
     });
 }
 
-void User::describe_tir(core::Number tirn, const core::TirAttr& tir) {
+void User::describe(const prm::Ref& object, std::vector<uint8_t> context) {
     firmware->with_firmware([&](prm::Firmware& prm) {
-        if (prm::Object* const known = prm.objects.look_up(prm::Kind::tir, tirn))
-            known->context = prm::tir_context(tir);
+        if (prm::Object* const known = prm.objects.look_up(object.kind, object.number))
+            known->context = std::move(context);
     });
 }
 
+void User::describe_tir(core::Number tirn, const core::TirAttr& tir) {
+    describe({prm::Kind::tir, tirn}, prm::tir_context(tir));
+}
+
 void User::describe_rqt(core::Number rqt, const std::vector<core::Number>& rqns) {
-    firmware->with_firmware([&](prm::Firmware& prm) {
-        if (prm::Object* const known = prm.objects.look_up(prm::Kind::rqt, rqt))
-            known->context = prm::rqt_context(rqns);
-    });
+    describe({prm::Kind::rqt, rqt}, prm::rqt_context(rqns));
 }
 
 bool User::in_use(const prm::Ref& object) {

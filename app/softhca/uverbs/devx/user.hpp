@@ -39,6 +39,9 @@ class User final : public DevxUser {
     const std::shared_ptr<PortFirmware> firmware;
 
   private:
+    /// What a query says of a recorded object.
+    void describe(const prm::Ref& object, std::vector<uint8_t> context);
+
     uint16_t uid_;
     core::Number domain_ = 0;
 };

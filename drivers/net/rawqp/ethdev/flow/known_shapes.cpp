@@ -145,7 +145,7 @@ FlowTable::Impl::create_alike(const rte_flow_attr* attr, const rte_flow_item* it
     if (++shape->rules == 2) (void)make_template(*attr, items, actions, *shape);
     if (!shape->table) return std::nullopt;
     auto rule = fill(*shape->table, 0, items, 0, actions);
-    if (!rule || !reserve_ports(**rule) || !place(**rule)) return std::nullopt;
+    if (!rule || !reserve_ports(**rule, nullptr) || !place(**rule)) return std::nullopt;
     auto created = enter(std::move(*rule));
     // With these values, or by now, another engine or way may be able to express the rule, or none.
     if (!created && is_refusal(created.error().code)) return std::nullopt;

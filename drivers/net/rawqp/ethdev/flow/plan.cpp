@@ -225,21 +225,11 @@ FlowResult<Plan> FlowTable::Impl::outline(const rte_flow_attr* attr, const rte_f
     return planned;
 }
 
-namespace {
-std::vector<Pattern> whole_patterns(const Plan& plan) {
+std::vector<Pattern> Plan::whole_patterns() const {
     std::vector<Pattern> patterns;
-    for (const PlannedPart& part : plan.parts)
+    for (const PlannedPart& part : parts)
         if (part.whole) patterns.push_back(part.pattern);
     return patterns;
-}
-} // namespace
-
-FlowResult<void> FlowTable::Impl::reserve_ports(Plan& plan, const rte_flow_item* pattern) {
-    if (!guard || !plan.takes_from_kernel()) return {};
-    auto reserved = guard->reserve(whole_patterns(plan), pattern);
-    if (!reserved) return tl::unexpected(reserved.error());
-    plan.ports = std::move(*reserved);
-    return {};
 }
 
 FlowResult<Plan> FlowTable::Impl::translate(const rte_flow_attr* attr, const rte_flow_item* pattern,

@@ -70,6 +70,8 @@ struct Plan : RuleTerms {
     const rte_flow_attr* attr = nullptr; ///< the application's, to name in refusals; or null
     NamedActions named;                  ///< likewise
     ShortList<PlannedPart> parts;        ///< most specific class first
+
+    [[nodiscard]] std::vector<Pattern> whole_patterns() const;
 };
 
 /// One rule of the device, in the memory of the rule that it is a part of.

@@ -198,18 +198,9 @@ FlowResult<rte_flow*> FlowTable::Impl::create(rte_flow_template_table& table, si
                       pattern, action, table.patterns.size(), table.actions.size());
     auto rule = fill(table, pattern, items, action, actions);
     if (!rule) return tl::unexpected(rule.error());
-    if (auto ok = reserve_ports(**rule); !ok) return tl::unexpected(ok.error());
+    if (auto ok = reserve_ports(**rule, nullptr); !ok) return tl::unexpected(ok.error());
     if (auto placed = place(**rule); !placed) return from_device(placed.error());
     return enter(std::move(*rule));
-}
-
-/// A template does not say which item is to blame.
-FlowResult<void> FlowTable::Impl::reserve_ports(rte_flow& rule) {
-    if (!guard || !rule.takes_from_kernel()) return {};
-    auto reserved = guard->reserve(rule.whole_patterns(), nullptr);
-    if (!reserved) return tl::unexpected(reserved.error());
-    rule.ports = std::move(*reserved);
-    return {};
 }
 
 FlowResult<void> FlowTable::Impl::check_queue(uint32_t queue) const {

@@ -44,9 +44,6 @@ struct FlowTable::Impl {
     // plan.cpp
     FlowResult<Plan> translate(const rte_flow_attr* attr, const rte_flow_item* pattern,
                                const rte_flow_action* actions);
-    /// With a guard, for rules whose packets might have been the kernel's. `pattern`: what refusals
-    /// name; or null.
-    FlowResult<void> reserve_ports(Plan& plan, const rte_flow_item* pattern);
     /// translate() without what depends on the rule's values.
     FlowResult<Plan> outline(const rte_flow_attr* attr, const rte_flow_item* pattern,
                              const rte_flow_action* actions);
@@ -181,11 +178,20 @@ struct FlowTable::Impl {
     FlowResult<rte_flow*> create(rte_flow_template_table& table, size_t pattern,
                                  const rte_flow_item* items, size_t action,
                                  const rte_flow_action* actions);
-    FlowResult<void> reserve_ports(rte_flow& rule);
     FlowResult<rte_flow*> enter(OwnedRule rule);
     [[nodiscard]] FlowResult<void> check_queue(uint32_t queue) const;
     /// The same, and whether it has room for another result.
     [[nodiscard]] FlowResult<void> check_room(uint32_t queue) const;
+
+    /// With a guard, for a rule or a plan whose packets might have been the kernel's. `pattern`:
+    /// what refusals name; null where nobody says which item is to blame, as with templates.
+    template <class Rule> FlowResult<void> reserve_ports(Rule& rule, const rte_flow_item* pattern) {
+        if (!guard || !rule.takes_from_kernel()) return {};
+        auto reserved = guard->reserve(rule.whole_patterns(), pattern);
+        if (!reserved) return tl::unexpected(reserved.error());
+        rule.ports = std::move(*reserved);
+        return {};
+    }
 
     // known_shapes.cpp
     FlowResult<void> make_template(const rte_flow_attr& attr, const rte_flow_item* items,
