@@ -236,7 +236,8 @@ def test_nothing_outlives_a_killed_launcher(build: Build, new_folder: Callable[[
     wire = SocketWire(new_folder() / "wire", patience=4)
     script = "modprobe mlx5_ib; ip link set eth0 up; echo ready; sleep 1000"
     command = [str(build.softhca), "vm", "--port", f"wire={wire.spec}", "--", "sh", "-c", script]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE)
+    process = subprocess.Popen(command, stdout=subprocess.PIPE,  # its logs stay, where fixtures clean up
+                               env={**os.environ, "TMPDIR": str(new_folder())})
     try:
         assert process.stdout and process.stdout.readline() == b"ready\n"
         wire.send(marker())

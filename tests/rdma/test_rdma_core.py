@@ -2,7 +2,8 @@
 """rdma-core's own tests, case by case: each ends as listed in tests/rdma/listed.py, on every front."""
 
 import re
-from typing import Callable
+from pathlib import Path
+from typing import Callable, Iterator
 
 import pytest
 from rig import rdma_core
@@ -11,6 +12,16 @@ from rig.rdma_core import Ending
 from rdma.listed import LIST, WHOLE, WHY, listed
 
 RunCase = Callable[[str], Ending]
+
+DUMP = Path("/tmp/dump.txt")  # test_mlx5_dr.Mlx5DrDumpTest always writes there
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_dump_left() -> Iterator[None]:
+    was_there = DUMP.exists()
+    yield
+    if not was_there:
+        DUMP.unlink(missing_ok=True)
 
 
 @pytest.mark.timeout(400)
