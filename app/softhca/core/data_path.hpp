@@ -16,7 +16,8 @@ namespace softhca::core {
 template <Rings R, class W> class DataPathOver final : public DataPath {
   public:
     DataPathOver(const DataPathParts& parts, W watch)
-        : port_(parts.port), watch_(watch), placer_(parts, watch), receiver_(parts, placer_, watch),
+        : port_(parts.port), entry_writes_(parts.entry_writes), watch_(watch),
+          placer_(parts, watch), receiver_(parts, placer_, watch),
           sender_(parts, receiver_, watch) {}
 
     size_t send(Sq& sq, size_t budget) override { return sender_.run(sq, budget); }
@@ -38,6 +39,7 @@ template <Rings R, class W> class DataPathOver final : public DataPath {
 
   private:
     Port& port_;
+    EntryWrites& entry_writes_;
     [[no_unique_address]] W watch_;
     Placer<R, W> placer_;
     Receiver<R, W> receiver_;
@@ -54,6 +56,7 @@ template <Rings R, class W> size_t DataPathOver<R, W>::receive(size_t budget) {
         const size_t most = std::min(frames_.size(), budget - done);
         const size_t count = wire.peek_batch({frames_.data(), most});
         if (count == 0) break;
+        entry_writes_.execute_entry_writes();
         const size_t taken = receiver_.receive_batch({frames_.data(), count});
         wire.pop_batch(taken);
         done += taken;
@@ -63,7 +66,9 @@ template <Rings R, class W> size_t DataPathOver<R, W>::receive(size_t budget) {
 }
 
 template <Rings R, class W> void DataPathOver<R, W>::take(std::span<const iovec> frames) {
-    for (taken_ = 0; taken_ < frames.size();) {
+    taken_ = 0;
+    entry_writes_.execute_entry_writes();
+    while (taken_ < frames.size()) {
         const size_t most = std::min(frames_.size(), frames.size() - taken_);
         const size_t taken = receiver_.receive_batch(frames.subspan(taken_, most));
         taken_ += taken;

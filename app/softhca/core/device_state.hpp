@@ -32,7 +32,7 @@
 
 namespace softhca::core {
 
-struct Device::State final : GuardedMemory, wire::Recipient, KeyOwner {
+struct Device::State final : GuardedMemory, wire::Recipient, KeyOwner, EntryWrites {
     State(DeviceConfig device_config, std::unique_ptr<wire::Wire> wire,
           std::unique_ptr<wire::Wire> kernel)
         : config(std::move(device_config)), rings(rings_of(config.family)),
@@ -121,6 +121,7 @@ struct Device::State final : GuardedMemory, wire::Recipient, KeyOwner {
                                      .meters = meters,
                                      .edit_arguments = edit_arguments,
                                      .key_owner = *this,
+                                     .entry_writes = *this,
                                      .cqs = cqs,
                                      .sqs = sqs,
                                      .port = port,
@@ -195,6 +196,7 @@ struct Device::State final : GuardedMemory, wire::Recipient, KeyOwner {
     /// Frames that another device sends here, on the same device thread.
     [[nodiscard]] size_t take(std::span<const iovec> frames) override;
     [[nodiscard]] bool change_key(const KeyChange& change) override;
+    void execute_entry_writes() override;
 
     /// Whether the device was given the memory at this address. With the device locked.
     [[nodiscard]] bool covers(const void* address) const override;

@@ -3,7 +3,9 @@
 #include "app/softhca/core/device_state.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <thread>
+#include <utility>
 
 namespace softhca::core {
 namespace {
@@ -29,10 +31,9 @@ size_t Device::State::poll_round(bool rested) {
     port.poll_link();
     if (port.start_is_due()) start_wire();
     size_t work = 0;
-    const auto send = [&](Sq& sq) { return data_path->send(sq, kSendBudget); };
-    work += rc_schedule.round(looks, send); // first: these write what packets are steered by
-    awaited = work != 0;
-    work += send_schedule.round(looks, send);
+    execute_entry_writes();
+    if (awaited) work++;
+    work += send_schedule.round(looks, [&](Sq& sq) { return data_path->send(sq, kSendBudget); });
     work += send_hairpins(kHairpinBudget);
     work += send_chains(looks);
     work += data_path->send_kernel(kKernelBudget);
@@ -45,6 +46,14 @@ size_t Device::State::poll_round(bool rested) {
     cq_visits.end_round(looks);
     port.flush();
     return work_of_round = work;
+}
+
+void Device::State::execute_entry_writes() {
+    const DataPath::Work was_doing = std::exchange(doing, DataPath::Work::sending);
+    const auto execute = [this](Sq& sq) { return data_path->send(sq, kSendBudget); };
+    constexpr size_t kAll = std::numeric_limits<size_t>::max(); // they are few
+    if (rc_schedule.round(kAll, execute) != 0) awaited = true;
+    doing = was_doing;
 }
 
 size_t Device::poll(bool rested) {

@@ -25,6 +25,20 @@ namespace softhca::core {
 class Meters;
 class Recorder;
 
+/// The device, for its data path.
+class EntryWrites {
+  public:
+    /// Executes the requests that RC QPs have: with these, programs write the entries by which
+    /// packets are steered. Called when frames, or requests of an SQ, have been found and before
+    /// the first of them is steered. Looking once in each round would not do: a round can be
+    /// interrupted for milliseconds between that look and the arrival of a frame, and a program
+    /// that has its rules written before the frame is sent counts on them.
+    virtual void execute_entry_writes() = 0;
+
+  protected:
+    ~EntryWrites() = default;
+};
+
 /// Moves packets between the wire and the rings, for one device. Used by the device thread with the
 /// device locked, once per queue and round.
 class DataPath {
@@ -78,6 +92,7 @@ struct DataPathParts {
     Meters& meters;
     EditArguments& edit_arguments;
     KeyOwner& key_owner;
+    EntryWrites& entry_writes;
     const ObjectTable<Cq>& cqs;
     const ObjectTable<Sq>& sqs; ///< whose requests may refer to each other
     Port& port;

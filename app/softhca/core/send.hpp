@@ -20,8 +20,9 @@ template <Rings R, class W> class Sender {
   public:
     Sender(const DataPathParts& parts, Receiver<R, W>& receiver, W watch)
         : mkeys_(parts.mkeys), meters_(parts.meters), edit_arguments_(parts.edit_arguments),
-          key_owner_(parts.key_owner), cqs_(parts.cqs), sqs_(parts.sqs), port_(parts.port),
-          receiver_(receiver), watch_(watch), kernel_progress_(parts.kernel_progress) {}
+          key_owner_(parts.key_owner), entry_writes_(parts.entry_writes), cqs_(parts.cqs),
+          sqs_(parts.sqs), port_(parts.port), receiver_(receiver), watch_(watch),
+          kernel_progress_(parts.kernel_progress) {}
 
     /// See DataPath.
     size_t run(Sq& sq, size_t budget);
@@ -104,6 +105,7 @@ template <Rings R, class W> class Sender {
     Meters& meters_;
     EditArguments& edit_arguments_;
     KeyOwner& key_owner_;
+    EntryWrites& entry_writes_;
     const ObjectTable<Cq>& cqs_;
     const ObjectTable<Sq>& sqs_;
     Port& port_;

@@ -41,6 +41,7 @@ template <Rings R, class W> size_t Sender<R, W>::run(Sq& sq, size_t budget) {
         if (sq.pace) sq.pace.idle(port_.now());
         return 0;
     }
+    if (!sq.rc) entry_writes_.execute_entry_writes();
     current_ = &sq;
     if (sq.state == QueueState::error) return flush(sq);
     size_t work = 0;
@@ -239,6 +240,7 @@ template <Rings R, class W> size_t Sender<R, W>::run_kernel(size_t budget) {
     for (; done < budget; done++) {
         const std::span<const std::byte> frame = kernel->peek();
         if (frame.empty()) break;
+        entry_writes_.execute_entry_writes();
         const iovec piece{const_cast<std::byte*>(frame.data()), frame.size()};
         const auto bytes = static_cast<uint32_t>(frame.size());
         watch_.begin_sent_by_kernel({&piece, 1}, bytes);

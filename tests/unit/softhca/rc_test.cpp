@@ -5,6 +5,9 @@
 #include "tests/unit/softhca/testbed.hpp"
 
 #include <cstring>
+#include <functional>
+#include <utility>
+#include <vector>
 
 namespace {
 
@@ -16,7 +19,8 @@ class RcTest : public Testbed {
     static constexpr uint64_t kBytes = 8192;
     static constexpr uint8_t kLogWqebbs = 6;
 
-    RcTest() : ring(64 << kLogWqebbs) {
+    explicit RcTest(bool with_kernel = false)
+        : Testbed(default_config(), with_kernel), ring(64 << kLogWqebbs) {
         icm = *device->alloc_icm(IcmKind::steering, kBytes);
         rkey = key(true);
         qpn = *device->create_sq({.pd = pd,
@@ -113,6 +117,76 @@ TEST_F(RcTest, IsAwaitedUnlikePackets) {
     post_packet(frames::pattern(100));
     EXPECT_NE(device->poll(), 0u);
     EXPECT_FALSE(device->was_awaited());
+}
+
+/// A program gives the RC QP something to write, and then lets a packet come, while the device is
+/// between its look at the RC QP and its look at what brings the packet.
+class RcOrderTest : public RcTest {
+  protected:
+    RcOrderTest() : RcTest(true) {}
+    void write_once() {
+        if (std::exchange(written, true)) return;
+        ring_in(rdma(WqeOpcode::rdma_write, {rkey, 64}).inline_data({1}));
+    }
+    /// Whether it is there when the device sends.
+    void look_when_sending() {
+        const std::byte* const at = device->icm_area(icm + 64, 1)->at(0);
+        wire->on_send = [this, at] { seen.push_back(*at == std::byte{1}); };
+    }
+    /// In one CQ, the write completes before the packet does.
+    void receive_after_writing(const std::function<void()>& bring) {
+        TestRq late(*device, pd, tx_cq.number);
+        post_buffer(late);
+        steer_all(late);
+        bring();
+        expect_done(WqeOpcode::rdma_write);
+        expect_packet(tx_cq);
+    }
+
+    const Bytes frame = frames::pattern(100);
+    bool written = false;
+    std::vector<bool> seen;
+};
+
+TEST_F(RcOrderTest, WritesComeBeforeWhatArrivesAfterThem) {
+    receive_after_writing([this] {
+        wire->incoming.push_back(frame);
+        wire->on_arrival = [this] { write_once(); };
+        run();
+    });
+}
+
+TEST_F(RcOrderTest, WritesComeBeforeWhatAnotherDeviceSendsAfterThem) {
+    receive_after_writing([this] {
+        run();
+        write_once();
+        Bytes sent = frame;
+        const iovec piece{sent.data(), sent.size()};
+        ASSERT_EQ(wire->recipient->take({&piece, 1}), 1u);
+    });
+}
+
+TEST_F(RcOrderTest, WritesComeBeforeWhatTheKernelSendsAfterThem) {
+    look_when_sending();
+    kernel->incoming.push_back(frame);
+    kernel->on_arrival = [this] { write_once(); };
+    run();
+    EXPECT_EQ(seen, std::vector{true});
+}
+
+TEST_F(RcOrderTest, WritesComeBeforeWhatIsPostedAfterThem) {
+    TestSq later(*device, pd, tx_cq.number, 4);
+    look_when_sending();
+    wire->on_send = [this, &later, look = wire->on_send] {
+        look();
+        if (written) return;
+        write_once();
+        later.post(Wqe(WqeOpcode::send).eth().data(lkey, put(0, frame), 100));
+        later.ring_doorbell();
+    };
+    post_packet(frame);
+    run();
+    EXPECT_EQ(seen, (std::vector{false, true}));
 }
 
 TEST_F(RcTest, KeysAllowItOrTheQpFails) {

@@ -33,6 +33,7 @@ void pad_segment(Bytes& bytes) { bytes.resize((bytes.size() + 15) / 16 * 16); }
 
 std::span<const std::byte> FakeWire::peek() {
     if (incoming.empty()) return {};
+    if (on_arrival) on_arrival();
     return frames::view(incoming.front());
 }
 
@@ -43,6 +44,7 @@ size_t FakeWire::peek_batch(std::span<iovec> frames) {
         if (frame.empty()) break; // like peek()
         frames[count] = {frame.data(), frame.size()};
     }
+    if (count != 0 && on_arrival) on_arrival();
     return count;
 }
 
@@ -51,6 +53,7 @@ void FakeWire::pop_batch(size_t count) {
 }
 
 wire::SendResult FakeWire::send(const wire::OutFrame& frame) {
+    if (on_send) on_send();
     if (lossy) return wire::SendResult::lost;
     if (sent.size() >= room) return wire::SendResult::busy;
     size_t bytes = 0;

@@ -7,6 +7,7 @@
 #include "tests/unit/net/frames.hpp"
 
 #include <deque>
+#include <functional>
 #include <gtest/gtest.h>
 #include <memory>
 #include <vector>
@@ -34,6 +35,8 @@ struct FakeWire final : wire::Wire {
     wire::WireReport report; ///< what take_report() returns next
     bool port_up = true;     ///< as reported by the port
     wire::Recipient* recipient = nullptr;
+    std::function<void()> on_arrival; ///< the device finds a frame
+    std::function<void()> on_send;    ///< the device sends one
 
     std::span<const std::byte> peek() override;
     void pop() override { incoming.pop_front(); }
