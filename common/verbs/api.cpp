@@ -70,6 +70,7 @@ bool find_dr(void* library, Api& found) {
            find(library, "mlx5dv_dr_table_destroy", found.mlx5_dr_table_destroy) &&
            find(library, "mlx5dv_dr_matcher_create", found.mlx5_dr_matcher_create) &&
            find(library, "mlx5dv_dr_matcher_destroy", found.mlx5_dr_matcher_destroy) &&
+           find(library, "mlx5dv_dr_matcher_set_layout", found.mlx5_dr_matcher_set_layout) &&
            find(library, "mlx5dv_dr_rule_create", found.mlx5_dr_rule_create) &&
            find(library, "mlx5dv_dr_rule_destroy", found.mlx5_dr_rule_destroy) &&
            find(library, "mlx5dv_dr_action_create_dest_table", found.mlx5_dr_to_table) &&

@@ -67,6 +67,7 @@ struct Api {
     decltype(&::mlx5dv_dr_table_destroy) mlx5_dr_table_destroy = nullptr;
     decltype(&::mlx5dv_dr_matcher_create) mlx5_dr_matcher_create = nullptr;
     decltype(&::mlx5dv_dr_matcher_destroy) mlx5_dr_matcher_destroy = nullptr;
+    decltype(&::mlx5dv_dr_matcher_set_layout) mlx5_dr_matcher_set_layout = nullptr;
     decltype(&::mlx5dv_dr_rule_create)   mlx5_dr_rule_create = nullptr;
     decltype(&::mlx5dv_dr_rule_destroy)  mlx5_dr_rule_destroy = nullptr;
     decltype(&::mlx5dv_dr_action_create_dest_table) mlx5_dr_to_table = nullptr;

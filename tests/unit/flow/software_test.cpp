@@ -71,24 +71,32 @@ class SoftwareTest : public testing::Test {
     static Rule tag_off(uint32_t group) {
         return tagged(group).action(RTE_FLOW_ACTION_TYPE_OF_POP_VLAN).queue(1);
     }
-    /// A table for UDP over IPv4, with these actions and masks.
+    /// A table with these actions and masks, for UDP over IPv4 if not otherwise said.
     rte_flow_template_table* create_table(const Rule& actions, const Rule& masks,
-                                          uint32_t group = 1) {
+                                          uint32_t group = 1, uint32_t rules = 64,
+                                          const Rule& items = flow(0, 0)) {
         rte_flow_pattern_template_attr of_pattern{};
         of_pattern.ingress = 1;
         rte_flow_actions_template_attr of_actions{};
         of_actions.ingress = 1;
-        auto* pattern = table->create_pattern_template(of_pattern, flow(0, 0).pattern(), &error);
+        auto* pattern = table->create_pattern_template(of_pattern, items.pattern(), &error);
         auto* action =
             table->create_actions_template(of_actions, actions.actions(), masks.actions(), &error);
         rte_flow_template_table_attr attributes{};
         attributes.flow_attr.group = group;
         attributes.flow_attr.ingress = 1;
-        attributes.nb_flows = 64;
+        attributes.nb_flows = rules;
         return table->create_template_table(attributes, {&pattern, 1}, {&action, 1}, &error);
     }
-    rte_flow_template_table* marking_table(uint32_t group = 1) {
-        return create_table(Rule().queue(1).mark(1), Rule().queue(0).mark(0), group);
+    rte_flow_template_table* marking_table(uint32_t group = 1, uint32_t rules = 64) {
+        return create_table(Rule().queue(1).mark(1), Rule().queue(0).mark(0), group, rules);
+    }
+    /// How many rules each matcher of groups has room for, as a power of two.
+    std::vector<uint32_t> rooms() const {
+        std::vector<uint32_t> found;
+        for (const auto& matcher : dr->matchers)
+            if (matcher->table->level != 0) found.push_back(matcher->log_room);
+        return found;
     }
     rte_flow* enqueue(rte_flow_template_table* to, const Rule& rule) {
         return table->async_create(0, to, rule.pattern(), 0, rule.actions(), 0, nullptr, &error);
@@ -131,6 +139,64 @@ TEST_F(SoftwareTest, ATableTakesItsGroupsAndTheJumpsThere) {
     EXPECT_EQ(rule.matcher->mask[kVersion] & 0x1e, 4 << 1);
     EXPECT_EQ(rule.value[kVersion] & 0x1e, 4 << 1);
     EXPECT_EQ(rule.matcher->mask[kEtherType] | rule.matcher->mask[kEtherType + 1], 0);
+}
+
+TEST_F(SoftwareTest, ATableHasRoomForItsRulesFromTheStart) {
+    auto* const to = marking_table();
+    ASSERT_NE(to, nullptr) << error.message;
+    EXPECT_EQ(rooms(), std::vector{6u});
+    const auto* const matcher = dr->matchers.front().get();
+    for (int round = 0; round < 2; ++round) {
+        auto* const rule = enqueue(to, flow(1, 2).queue(3).mark(5));
+        ASSERT_NE(rule, nullptr) << error.message;
+        EXPECT_EQ(rules_of(1).front()->matcher, matcher);
+        EXPECT_EQ(table->async_destroy(0, rule, nullptr, &error), 0);
+    }
+    EXPECT_EQ(rooms(), std::vector{6u});
+    EXPECT_EQ(table->destroy(to, &error), 0) << error.message;
+    EXPECT_THAT(dr->matchers, IsEmpty());
+}
+
+TEST_F(SoftwareTest, RoomIsRoundedUpAndBounded) {
+    for (const auto& [rules, room] : {std::pair{1u, 0u}, {2u, 1u}, {65u, 7u}, {1u << 21, 20u}}) {
+        auto* const to = marking_table(1, rules);
+        ASSERT_NE(to, nullptr) << error.message;
+        EXPECT_EQ(rooms(), std::vector{room}) << rules;
+        EXPECT_EQ(table->destroy(to, &error), 0) << error.message;
+    }
+}
+
+/// The fake does not let a matcher shrink.
+TEST_F(SoftwareTest, TablesThatShareAMatcherHaveTheRoomOfTheLargest) {
+    for (const uint32_t rules : {64u, 1024u, 8u})
+        ASSERT_NE(marking_table(1, rules), nullptr) << error.message;
+    EXPECT_EQ(rooms(), std::vector{10u});
+    ASSERT_NE(marking_table(2), nullptr) << error.message;
+    EXPECT_EQ(rooms(), (std::vector{10u, 6u}));
+}
+
+TEST_F(SoftwareTest, WhereNoDefinerCoversTheMaskTablesGrow) {
+    dr->resizes = false;
+    auto* const to = marking_table();
+    ASSERT_NE(to, nullptr) << error.message;
+    EXPECT_EQ(rooms(), std::vector{0u});
+    EXPECT_NE(enqueue(to, flow(1, 2).queue(3).mark(5)), nullptr) << error.message;
+}
+
+/// An rss has a rule, and thus a matcher, for each class of packets that it tells apart.
+TEST_F(SoftwareTest, RoomFollowsTheClassesOfAnIndirectRss) {
+    rte_flow_indir_action_conf directions{};
+    directions.ingress = 1;
+    const auto rss = [](uint64_t types) { return Rule().rss({0, 1}, types); };
+    const auto several = rss(RTE_ETH_RSS_IP | RTE_ETH_RSS_UDP), few = rss(RTE_ETH_RSS_IPV4);
+    auto* const shared = table->share(&directions, several.actions(), &error);
+    ASSERT_NE(shared, nullptr) << error.message;
+    const Rule by_it = Rule().indirect(shared);
+    ASSERT_NE(create_table(by_it, by_it, 1, 64, Rule().item(RTE_FLOW_ITEM_TYPE_ETH)), nullptr)
+        << error.message;
+    EXPECT_EQ(rooms(), std::vector(5, 6u));
+    ASSERT_EQ(table->update_shared(shared, few.actions(), &error), 0) << error.message;
+    EXPECT_EQ(rooms(), std::vector(2, 6u));
 }
 
 TEST_F(SoftwareTest, WithoutTheTableTheyAreByCommandsAgain) {
@@ -181,6 +247,7 @@ TEST_F(SoftwareTest, AnotherWordMakesThemCommands) {
     ASSERT_NE(create(more), nullptr) << error.message;
     EXPECT_THAT(dr->rules, IsEmpty());
     EXPECT_THAT(device.flows, SizeIs(1));
+    EXPECT_THAT(rooms(), IsEmpty()) << "of the table";
     EXPECT_NE(enqueue(to, flow(1, 3).queue(3).mark(5)), nullptr) << error.message;
     EXPECT_THAT(dr->rules, IsEmpty());
     EXPECT_EQ(table->async_destroy(0, rule, nullptr, &error), 0) << error.message;

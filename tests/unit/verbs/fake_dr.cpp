@@ -72,7 +72,18 @@ mlx5dv_dr_matcher* create_matcher(mlx5dv_dr_table* table, uint16_t priority, uin
         errno = dr->refuses;
         return nullptr;
     }
-    return keep<mlx5dv_dr_matcher>(dr->matchers, DrMatcher{of, priority, criteria, bytes_of(mask)});
+    return keep<mlx5dv_dr_matcher>(dr->matchers,
+                                   DrMatcher{of, priority, criteria, bytes_of(mask), 0});
+}
+
+int set_layout(mlx5dv_dr_matcher* matcher, mlx5dv_dr_matcher_layout* layout) {
+    auto* const of = reinterpret_cast<DrMatcher*>(matcher);
+    check(layout->flags == (MLX5DV_DR_MATCHER_LAYOUT_RESIZABLE | MLX5DV_DR_MATCHER_LAYOUT_NUM_RULE),
+          "a matcher that cannot grow");
+    check(layout->log_num_of_rules_hint > of->log_room, "a hash table that shrinks");
+    if (!dr->resizes) return errno = ENOTSUP;
+    of->log_room = layout->log_num_of_rules_hint;
+    return 0;
 }
 
 int destroy_matcher(mlx5dv_dr_matcher* matcher) {
@@ -144,6 +155,7 @@ FakeDr::FakeDr(FakeRdma& of) : device(of) {
     api.mlx5_dr_table_destroy = destroy_table;
     api.mlx5_dr_matcher_create = create_matcher;
     api.mlx5_dr_matcher_destroy = destroy_matcher;
+    api.mlx5_dr_matcher_set_layout = set_layout;
     api.mlx5_dr_rule_create = create_rule;
     api.mlx5_dr_rule_destroy = destroy_rule;
     api.mlx5_dr_to_table = [](mlx5dv_dr_table* table) {

@@ -17,6 +17,7 @@ struct DrMatcher {
     uint16_t priority = 0;
     uint8_t criteria = 0;
     std::vector<uint8_t> mask;
+    uint32_t log_room = 0; ///< of its hash table
 };
 struct DrAction {
     enum class Kind : uint8_t { table, tir, drop, tag, count, rewrite, reformat };
@@ -51,6 +52,7 @@ class FakeDr {
     bool offered = true; ///< else there is no domain
     int refuses = 0;     ///< errno for matchers below the root
     int sync_error = 0;
+    bool resizes = true;    ///< else matchers are covered by no definer
     size_t fail_rule = 0;   ///< this future rule (1: the next) fails
     bool unsettled = false; ///< something was written since the last sync
     size_t domains = 0;

@@ -107,6 +107,20 @@ void FlowTable::Impl::choose_engines(rte_flow_template_table& table) {
             part.engine = steering.engine_for(request.of(part, 0)).value_or(nullptr);
             request.let_go();
         }
+    prepare(table);
+}
+
+void FlowTable::Impl::prepare(rte_flow_template_table& table) {
+    if (table.attributes.group == 0) return; // its rules are commands
+    std::vector<PartRef> prepared;           // beside the former ones: most will be the same
+    for (const Recipe& recipe : table.recipes)
+        for (const RulePart& part : recipe.model->parts()) {
+            const uint16_t level = level_of(*recipe.model, part);
+            if (auto kept = steering.prepare(request.of(part, level), table.rules))
+                prepared.push_back(std::move(kept));
+            request.let_go();
+        }
+    table.prepared = std::move(prepared);
 }
 
 void FlowTable::Impl::choose_way(const rte_flow_attr* to_come) {

@@ -97,6 +97,8 @@ struct FlowTable::Impl {
     /// Remakes at most `count` of them, in order; `count` becomes how many were remade.
     FlowResult<void> make_jumps_anew(size_t& count);
     void choose_engines(rte_flow_template_table& table);
+    /// Prepares the device for the table's rules, after each choice of engines or of recipes.
+    void prepare(rte_flow_template_table& table);
     /// Called before the first table of such groups and after the last one. `to_come`: the
     /// attributes of the table to come, or null.
     void choose_way(const rte_flow_attr* to_come);

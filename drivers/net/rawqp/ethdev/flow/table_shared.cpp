@@ -171,6 +171,9 @@ FlowResult<void> FlowTable::Impl::update(const SharedActionRef& action,
         rules.replace(*rule, std::move(successor));
     for (auto& [recipe, successor] : *recipes)
         *recipe = std::move(successor);
+    if (!recipes->empty())
+        for (const auto& table : tables)
+            prepare(*table);
     return {};
 }
 

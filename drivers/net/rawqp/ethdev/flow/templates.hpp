@@ -146,9 +146,11 @@ values_of(const Plan& plan, const rte_flow& model, const rte_flow_pattern_templa
 
 struct rte_flow_template_table {
     rte_flow_attr attributes;
+    uint32_t rules; ///< that there may be
     std::vector<rte_flow_pattern_template*> patterns;
     std::vector<rte_flow_actions_template*> actions;
-    std::vector<rawqp::Recipe> recipes; ///< of all pairs, those of a pattern together
+    std::vector<rawqp::Recipe> recipes;   ///< of all pairs, those of a pattern together
+    std::vector<rawqp::PartRef> prepared; ///< see Steering::prepare
     std::unique_ptr<rawqp::RuleSlots> slots;
     /// The counter of the rule in each slot, if rules have their own.
     struct SlotCounter {

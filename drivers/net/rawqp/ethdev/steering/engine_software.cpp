@@ -7,6 +7,7 @@
 #include "drivers/net/rawqp/ethdev/steering/software_rules.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 
 namespace rawqp {
@@ -24,6 +25,7 @@ struct Table {
 struct Matcher {
     PartRef table;
     verbs::Handle<mlx5dv_dr_matcher> matcher;
+    uint32_t log_room = 0; ///< of its hash tables, as far as they were asked for more
     explicit operator bool() const { return matcher != nullptr; }
 };
 struct MatcherKey {
@@ -76,6 +78,12 @@ void name_ip_version(const Pattern& pattern, Mlx5Match& match) {
     }
 }
 
+Mlx5Match match_of(MatchMaker& maker, const SteeringRequest& request) {
+    Mlx5Match match = maker.of(request.pattern);
+    if (request.group != 0) name_ip_version(request.pattern, match);
+    return match;
+}
+
 /// What a rule does, in the order that libmlx5 wants.
 class ActionList {
   public:
@@ -107,6 +115,7 @@ class Software final : public SoftwareEngine {
     void use_lro(const std::optional<LroTerms>& terms) override { tirs_.use_lro(terms); }
     [[nodiscard]] bool create(const SteeringRequest& request, ibv_qp* qp,
                               DeviceRule& rule) override;
+    [[nodiscard]] PartRef prepare(const SteeringRequest& request, uint32_t rules) override;
     [[nodiscard]] int settle() override { return rules_.settle(); }
 
   private:
@@ -118,6 +127,10 @@ class Software final : public SoftwareEngine {
     }
     Table* acquire_table(uint32_t group, PartRef& use) {
         return tables_.acquire(use, group, [this](uint32_t of) { return make_table(of); });
+    }
+    Matcher* acquire_matcher(const SteeringRequest& request, const Mlx5Match& match, PartRef& use) {
+        return matchers_.acquire(use, {request.group, request.level, match.criteria, match.mask},
+                                 [this](const MatcherKey& key) { return make_matcher(key); });
     }
     mlx5dv_dr_action* acquire_edit(const SteeringRequest& request, const EditKey& key,
                                    PartRef& use);
@@ -244,12 +257,26 @@ bool Software::fill(const SteeringRequest& request, DeviceRule& rule, SoftwareRu
     return actions.add(way(request, rule.parts.add()));
 }
 
+/// A matcher's hash table begins with one entry, and libmlx5 doubles it again and again: a quarter
+/// of the time that all insertions take. It makes one of the final size only where a definer covers
+/// the mask (ENOTSUP otherwise). Without that, or if there turn out to be more rules, the table
+/// grows with them.
+PartRef Software::prepare(const SteeringRequest& request, uint32_t rules) {
+    constexpr uint32_t kMostLog = 20; // 64 MiB of the device's memory
+    PartRef use;
+    Matcher* const matcher = acquire_matcher(request, match_of(match_, request), use);
+    const auto log = std::min(static_cast<uint32_t>(std::bit_width(rules - 1)), kMostLog);
+    if (matcher == nullptr || log <= matcher->log_room) return use;
+    mlx5dv_dr_matcher_layout layout{
+        MLX5DV_DR_MATCHER_LAYOUT_RESIZABLE | MLX5DV_DR_MATCHER_LAYOUT_NUM_RULE, log};
+    (void)api_.mlx5_dr_matcher_set_layout(matcher->matcher.get(), &layout);
+    matcher->log_room = log;
+    return use;
+}
+
 bool Software::create(const SteeringRequest& request, ibv_qp*, DeviceRule& rule) {
-    Mlx5Match match = match_.of(request.pattern);
-    if (request.group != 0) name_ip_version(request.pattern, match);
-    const auto* const matcher = matchers_.acquire(
-        rule.parts.add(), {request.group, request.level, match.criteria, match.mask},
-        [this](const MatcherKey& key) { return make_matcher(key); });
+    Mlx5Match match = match_of(match_, request);
+    const Matcher* const matcher = acquire_matcher(request, match, rule.parts.add());
     SoftwareRules::Entry& entry = rules_.take();
     PartRef own(&entry);
     ActionList actions;

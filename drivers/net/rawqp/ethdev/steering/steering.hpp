@@ -106,6 +106,12 @@ class Steering {
     [[nodiscard]] GroupWay way() const { return way_; }
     /// For future requests. Rules stay as they are: the caller has them made anew.
     void set_way(GroupWay way) { way_ = way; }
+    /// See SoftwareEngine::prepare(); null for requests of other engines, whose rules have nothing
+    /// to prepare.
+    [[nodiscard]] PartRef prepare(const SteeringRequest& request, uint32_t rules) {
+        if (software_ == nullptr || request.engine != software_) return nullptr;
+        return software_->prepare(request, rules);
+    }
     /// Waits until the device has all rules as requested.
     [[nodiscard]] Result<void> settle();
 
