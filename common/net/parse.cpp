@@ -121,7 +121,7 @@ void parse_gre(Cursor& cursor, Headers& headers) {
     headers.inner_type = type;
 }
 
-void parse_l4(Cursor& cursor, Headers& headers, uint32_t ip_end) {
+void parse_l4(Cursor& cursor, Headers& headers, uint32_t ip_end, const VxlanPorts& vxlan) {
     if (headers.ip_proto == kProtoTcp && cursor.fits(20)) {
         const uint32_t bytes = (cursor.u8(12) >> 4) * 4u;
         if (bytes < 20 || !cursor.fits(bytes) || cursor.at() + bytes > ip_end) return;
@@ -131,7 +131,7 @@ void parse_l4(Cursor& cursor, Headers& headers, uint32_t ip_end) {
     } else if (headers.ip_proto == kProtoUdp && cursor.fits(8) && cursor.at() + 8u <= ip_end) {
         headers.l4 = cursor.at();
         headers.payload = static_cast<uint16_t>(headers.l4 + 8);
-        if (cursor.u16(2) != kVxlanPort || headers.fragment) return;
+        if (!vxlan.contain(cursor.u16(2)) || headers.fragment) return;
         cursor.skip(8);
         if (!cursor.fits(kVxlanBytes + kEthernetBytes) || !(cursor.u8(0) & 0x08)) return;
         headers.vni = cursor.u32(4) >> 8;
@@ -149,7 +149,7 @@ void parse_l4(Cursor& cursor, Headers& headers, uint32_t ip_end) {
 
 /// Parses from `start`, where `type` lies: a frame (kEtherBridged) or what follows its L2 headers.
 Headers parse(std::span<const std::byte> head, uint32_t frame_bytes, uint32_t start, uint16_t type,
-              bool trust_length) {
+              bool trust_length, const VxlanPorts& vxlan = kStandardVxlan) {
     Headers headers;
     Cursor cursor(head, start);
     if (type == kEtherBridged) {
@@ -168,23 +168,23 @@ Headers parse(std::span<const std::byte> head, uint32_t frame_bytes, uint32_t st
     const uint32_t ip_end = trust_length ? headers.l3 + headers.ip_bytes : ~0u;
     if (to_l4 && first_fragment) {
         headers.l3_end = cursor.at();
-        parse_l4(cursor, headers, ip_end);
+        parse_l4(cursor, headers, ip_end, vxlan);
     }
     return headers;
 }
 
 } // namespace
 
-Headers parse(std::span<const std::byte> head, uint32_t frame_bytes) {
-    return parse(head, frame_bytes, 0, kEtherBridged, true);
+Headers parse(std::span<const std::byte> head, uint32_t frame_bytes, const VxlanPorts& vxlan) {
+    return parse(head, frame_bytes, 0, kEtherBridged, true, vxlan);
 }
 
 Headers parse_inner(std::span<const std::byte> head, uint32_t frame_bytes, const Headers& outer) {
     return parse(head, frame_bytes, outer.inner, outer.inner_type, true);
 }
 
-Headers parse_template(std::span<const std::byte> head) {
-    return parse(head, static_cast<uint32_t>(head.size()), 0, kEtherBridged, false);
+Headers parse_template(std::span<const std::byte> head, const VxlanPorts& vxlan) {
+    return parse(head, static_cast<uint32_t>(head.size()), 0, kEtherBridged, false, vxlan);
 }
 
 Headers parse_inner_template(std::span<const std::byte> head, const Headers& outer) {

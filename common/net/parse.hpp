@@ -2,6 +2,8 @@
 // Finds the headers of an Ethernet frame, and what they say.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -31,6 +33,17 @@ enum TcpFlag : uint8_t {
     kTcpAck = 0x10,
     kTcpCwr = 0x80
 };
+
+/// The destination ports whose datagrams carry VXLAN.
+struct VxlanPorts {
+    static constexpr size_t kMost = 4;
+    std::array<uint16_t, kMost> ports{kVxlanPort}; ///< 0: free
+
+    [[nodiscard]] constexpr bool contain(uint16_t port) const {
+        return port != 0 && std::ranges::find(ports, port) != ports.end();
+    }
+};
+inline constexpr VxlanPorts kStandardVxlan;
 
 /// How many bytes of a frame's beginning parse() needs to recognise everything it can.
 inline constexpr uint32_t kParseBytes = 256;
@@ -66,13 +79,15 @@ struct Headers {
 
 /// `head` is the beginning of the frame (all of it, or kParseBytes and more), `frame_bytes` its
 /// full length. Never reads beyond `head`; headers that it cuts off are absent.
-[[nodiscard]] Headers parse(std::span<const std::byte> head, uint32_t frame_bytes);
+[[nodiscard]] Headers parse(std::span<const std::byte> head, uint32_t frame_bytes,
+                            const VxlanPorts& vxlan = kStandardVxlan);
 /// The headers inside the tunnel found in `outer`; outer.inner is not 0.
 [[nodiscard]] Headers parse_inner(std::span<const std::byte> head, uint32_t frame_bytes,
                                   const Headers& outer);
 
 /// The same for headers without payload whose IP length fields are not filled in yet (TSO).
-[[nodiscard]] Headers parse_template(std::span<const std::byte> head);
+[[nodiscard]] Headers parse_template(std::span<const std::byte> head,
+                                     const VxlanPorts& vxlan = kStandardVxlan);
 [[nodiscard]] Headers parse_inner_template(std::span<const std::byte> head, const Headers& outer);
 
 } // namespace net

@@ -12,6 +12,8 @@ from rig.ports import PortSpec
 from rig.wire import padded
 from scapy.layers.inet import ICMP, UDP
 from scapy.layers.l2 import ARP, Dot1Q, Ether
+from scapy.layers.vxlan import VXLAN
+from scapy.packet import Raw
 
 OTHER_MAC = "02:12:34:56:78:9a"
 
@@ -145,6 +147,29 @@ def test_an_802_1ad_interface(guest: Guest, port: GuestPort, peer: Peer) -> None
         assert sent.type == 0x88a8 and sent.payload.vlan == 77, sent.show(dump=True)
     finally:
         guest.run("ip link del service")
+
+
+def test_vxlan_on_linuxs_port(guest: Guest, port: GuestPort, peer: Peer) -> None:
+    """The driver tells the device about the port (8472), and then leaves inner checksums to it."""
+    def inner_checksums() -> int:
+        statistics = guest.run(["ethtool", "-S", port.netdev])
+        return sum(int(count) for count in re.findall(r"^ *tx_csum_partial_inner: (\d+)", statistics, re.M))
+
+    guest.run(f"ip link add tunnel type vxlan id 5 remote {PEER_IP} dev {port.netdev} && "
+              "ip addr add 10.78.0.1/24 dev tunnel && ip link set tunnel up && "
+              f"ip neigh add 10.78.0.2 lladdr {peer.mac} dev tunnel")
+    try:
+        before = inner_checksums()
+        guest.run(["bash", "-c", "echo inside > /dev/udp/10.78.0.2/9"])
+        sent = peer.receive(lambda packet: UDP in packet and packet[UDP].dport == 8472
+                            and packet[UDP].payload.haslayer(Raw))
+        inner = VXLAN(bytes(sent[UDP].payload)).payload
+        checked = Ether(bytes(inner))
+        del checked[UDP].chksum
+        assert bytes(Ether(bytes(checked))) == bytes(inner), inner.show(dump=True)
+        assert inner[UDP].dport == 9 and inner_checksums() == before + 1
+    finally:
+        guest.run("ip link del tunnel")
 
 
 def test_another_mac_address(guest: Guest, port: GuestPort, peer: Peer) -> None:

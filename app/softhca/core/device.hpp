@@ -15,6 +15,10 @@
 #include <utility>
 #include <vector>
 
+namespace net {
+struct VxlanPorts;
+}
+
 namespace softhca::core {
 
 class Observer;
@@ -290,6 +294,8 @@ class Device {
     void set_loopback(Loopback loopback);
     /// The port's unicast addresses other than its MAC, for the loopback.
     void set_other_addresses(std::vector<std::array<uint8_t, 6>> addresses);
+    /// By which VXLAN is recognised from now on, in offloads and rules.
+    void set_vxlan_ports(const net::VxlanPorts& ports);
     /// Makes the device keep its clock (that of CQE timestamps) at `where`, which outlives it.
     void show_clock(net::be64* where);
     /// Administrative link state; the port is up when this and the wire are, and nobody has pulled

@@ -225,7 +225,9 @@ void find_carried(net::Headers& headers, std::span<const std::byte> head) {
     headers.inner_type = inner.type;
 }
 
-bool is_tunnel_port(uint16_t port) { return port == net::kVxlanPort || find_udp_tunnel(port); }
+bool is_tunnel_port(uint16_t port, const net::VxlanPorts& vxlan) {
+    return vxlan.contain(port) || find_udp_tunnel(port) != nullptr;
+}
 
 Inner extract(const net::Headers& headers, std::span<const std::byte> head, uint32_t frame_bytes,
               FlowKey& key) {

@@ -12,7 +12,8 @@
 
 namespace net {
 struct Headers;
-}
+struct VxlanPorts;
+} // namespace net
 
 namespace softhca::core {
 
@@ -119,7 +120,7 @@ struct Inner {
 /// into, which VXLAN-GPE is not. `head` is what net::parse() has read.
 void find_carried(net::Headers& headers, std::span<const std::byte> head);
 /// Whether steering looks for a tunnel in packets to this UDP port.
-[[nodiscard]] bool is_tunnel_port(uint16_t port);
+[[nodiscard]] bool is_tunnel_port(uint16_t port, const net::VxlanPorts& vxlan);
 
 /// The headers of the payload that extract() found in a packet with these headers.
 [[nodiscard]] net::Headers parse_carried(const net::Headers& headers, const Inner& inner,

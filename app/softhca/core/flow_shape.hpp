@@ -103,7 +103,8 @@ template <class Use>
     const uint32_t ip = headers.ip_version == 4 ? 20 : 40;
     return headers.l3 == shape.l3 && headers.l4 == shape.l3 + ip && headers.length_ok &&
            !headers.fragment &&
-           (headers.ip_proto == net::kProtoTcp || !is_tunnel_port(packet.key().outer.dst_port));
+           (headers.ip_proto == net::kProtoTcp ||
+            !is_tunnel_port(packet.key().outer.dst_port, packet.vxlan_ports()));
 }
 
 } // namespace softhca::core

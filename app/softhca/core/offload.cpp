@@ -49,7 +49,8 @@ std::byte* insert_vlan(std::byte* head, const SendOffloads& offloads) {
 
 } // namespace
 
-void apply_offloads(Gather& frame, HeaderBuffer& header, const SendOffloads& offloads) {
+void apply_offloads(Gather& frame, HeaderBuffer& header, const SendOffloads& offloads,
+                    const net::VxlanPorts& vxlan) {
     // All of the first kParseBytes are moved, so that every header that parse() finds may be
     // changed.
     uint32_t bytes = std::min(frame.length(), net::kParseBytes);
@@ -61,7 +62,7 @@ void apply_offloads(Gather& frame, HeaderBuffer& header, const SendOffloads& off
     if (offloads.checksums != 0) {
         const std::span<const std::byte> view(head, bytes);
         const uint32_t length = bytes + rest;
-        Headers outer = net::parse(view, length);
+        Headers outer = net::parse(view, length, vxlan);
         find_carried(outer, view);
         if (outer.inner != 0) // inside out: the outer UDP checksum covers the inner ones
             write_checksums(head, frame.pieces(), net::parse_inner(view, length, outer),
@@ -75,8 +76,9 @@ void apply_offloads(Gather& frame, HeaderBuffer& header, const SendOffloads& off
     }
 }
 
-std::optional<net::TsoHeader> tso_header(std::span<const std::byte> header) {
-    Headers outer = net::parse_template(header);
+std::optional<net::TsoHeader> tso_header(std::span<const std::byte> header,
+                                         const net::VxlanPorts& vxlan) {
+    Headers outer = net::parse_template(header, vxlan);
     find_carried(outer, header);
     const Headers tcp = outer.inner != 0 ? net::parse_inner_template(header, outer) : outer;
     if (tcp.l4 == 0 || tcp.ip_proto != net::kProtoTcp || tcp.payload != header.size()) return {};

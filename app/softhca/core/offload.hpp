@@ -36,11 +36,13 @@ struct SendOffloads {
 };
 
 /// Applies the offloads: the frame's first bytes move into `header`, which becomes its first piece.
-void apply_offloads(Gather& frame, HeaderBuffer& header, const SendOffloads& offloads);
+void apply_offloads(Gather& frame, HeaderBuffer& header, const SendOffloads& offloads,
+                    const net::VxlanPorts& vxlan);
 
 /// The headers of a TSO request, which apply_offloads() completes in each segment. Empty unless
 /// they are exactly those of a TCP packet, plain or in a tunnel. Their IP lengths may be those of
 /// the whole message, or meaningless.
-[[nodiscard]] std::optional<net::TsoHeader> tso_header(std::span<const std::byte> header);
+[[nodiscard]] std::optional<net::TsoHeader> tso_header(std::span<const std::byte> header,
+                                                       const net::VxlanPorts& vxlan);
 
 } // namespace softhca::core

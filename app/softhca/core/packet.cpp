@@ -16,13 +16,14 @@ Frame::Frame(std::span<const iovec> pieces, uint32_t bytes)
 
 // key_ is built in place: copying structs of freshly written small fields with wide loads causes
 // store-forwarding stalls.
-Packet::Packet(std::span<const iovec> pieces, uint32_t bytes, const MetaKey& meta)
-    : Frame(pieces, bytes) {
+Packet::Packet(std::span<const iovec> pieces, uint32_t bytes, const MetaKey& meta,
+               const net::VxlanPorts& vxlan)
+    : Frame(pieces, bytes), vxlan_(&vxlan) {
     if (pieces.front().iov_len != head_bytes_) {
         copy_front(pieces, copied_head_.data(), head_bytes_);
         head_ = copied_head_.data();
     }
-    headers_ = net::parse(view(), bytes);
+    headers_ = net::parse(view(), bytes, vxlan);
     key_.meta = meta;
     inner_ = extract(headers_, view(), bytes, key_);
     // Bare MPLS and VXLAN-GPE are for rules alone: see the capabilities.

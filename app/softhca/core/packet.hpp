@@ -94,8 +94,11 @@ template <bool kIpv6, bool kTcp>
 /// A frame with everything that rules may match. Parses on construction.
 class Packet final : public Frame {
   public:
-    /// The frame must have at least an Ethernet header.
-    Packet(std::span<const iovec> pieces, uint32_t bytes, const MetaKey& meta = {});
+    /// The frame must have at least an Ethernet header. `vxlan` outlives the packet.
+    Packet(std::span<const iovec> pieces, uint32_t bytes, const MetaKey& meta = {},
+           const net::VxlanPorts& vxlan = net::kStandardVxlan);
+
+    [[nodiscard]] const net::VxlanPorts& vxlan_ports() const { return *vxlan_; }
 
     /// Without the integrity of its layers.
     [[nodiscard]] const FlowKey& key() const { return key_; }
@@ -112,6 +115,7 @@ class Packet final : public Frame {
     mutable FlowKey key_;
     mutable bool verified_ = false; ///< its integrity is in the key
     Inner inner_;
+    const net::VxlanPorts* vxlan_;
     std::array<std::byte, net::kParseBytes> copied_head_; // used when the first piece is short
 };
 

@@ -179,6 +179,11 @@ void Device::set_loopback(Loopback loopback) {
     state_->port.set_loopback(loopback);
 }
 
+void Device::set_vxlan_ports(const net::VxlanPorts& ports) {
+    const ControlLock lock(*state_);
+    state_->port.set_vxlan_ports(ports);
+}
+
 void Device::set_other_addresses(std::vector<std::array<uint8_t, 6>> addresses) {
     const ControlLock lock(*state_);
     state_->port.set_other_addresses(std::move(addresses));

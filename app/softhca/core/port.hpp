@@ -5,6 +5,7 @@
 #include "app/softhca/core/device.hpp"
 #include "app/softhca/core/frame_kinds.hpp"
 #include "common/net/endian.hpp"
+#include "common/net/parse.hpp"
 
 #include <algorithm>
 #include <memory>
@@ -68,6 +69,8 @@ class Port {
         loopback_ = loopback;
         loops_ = loopback.any();
     }
+    void set_vxlan_ports(const net::VxlanPorts& ports) { vxlan_ports_ = ports; }
+    [[nodiscard]] const net::VxlanPorts& vxlan_ports() const { return vxlan_ports_; }
     void set_other_addresses(std::vector<std::array<uint8_t, 6>> addresses) {
         other_addresses_ = std::move(addresses);
     }
@@ -165,6 +168,7 @@ class Port {
     Loopback loopback_;
     bool loops_ = false;
     std::vector<std::array<uint8_t, 6>> other_addresses_;
+    net::VxlanPorts vxlan_ports_;
     std::vector<Listener*> listeners_;
 };
 

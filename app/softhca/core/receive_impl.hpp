@@ -86,7 +86,7 @@ bool Receiver<R, W>::take(std::span<const iovec> pieces, uint32_t bytes) {
 
     // An observer wants to see the complete path.
     const bool may_know = std::same_as<W, NoWatch> && !origin_ && pieces.size() == 1;
-    const Packet packet(pieces, bytes);
+    const Packet packet(pieces, bytes, {}, port_.vxlan_ports());
     const bool to_kernel = steer(packet);
     if (may_hold() && must_hold()) return false;
 
@@ -202,7 +202,7 @@ template <Rings R, class W> bool Receiver<R, W>::listens(const FlowPath::Stop& s
 
 template <Rings R, class W>
 bool Receiver<R, W>::is_expected(std::span<const iovec> pieces, uint32_t bytes) {
-    const Packet packet(pieces, bytes);
+    const Packet packet(pieces, bytes, {}, port_.vxlan_ports());
     if (steer(packet)) return true;
     return (path_.dropped || path_.endless != 0 || !path_.stops.empty()) &&
            std::ranges::all_of(path_.stops,
@@ -233,7 +233,7 @@ void Receiver<R, W>::sniff_sent(std::span<const iovec> pieces, uint32_t bytes) {
     if (bytes < net::kEthernetBytes || bytes > port_.max_frame()) return;
     copy_front(pieces, copy_.data(), bytes);
     const iovec piece{copy_.data(), bytes};
-    sniff(FlowRoot::sniff_sent, Packet({&piece, 1}, bytes));
+    sniff(FlowRoot::sniff_sent, Packet({&piece, 1}, bytes, {}, port_.vxlan_ports()));
 }
 
 template <Rings R, class W>

@@ -169,7 +169,7 @@ void Recorder::describe_frame(const char* how) {
     const auto& frame = current().passage.frame;
     if (frame.size() < net::kEthernetBytes) return say(how, fmt::format("{} bytes", frame.size()));
     const iovec piece{const_cast<std::byte*>(frame.data()), frame.size()};
-    const Packet packet({&piece, 1}, static_cast<uint32_t>(frame.size()));
+    const Packet packet({&piece, 1}, static_cast<uint32_t>(frame.size()), {}, port_.vxlan_ports());
     say(how, fmt::format("{} bytes: {}", frame.size(), fields_of(packet.key())));
     if (std::string wrong = describe_wrong(packet); !wrong.empty()) say("wrong", std::move(wrong));
 }

@@ -190,7 +190,7 @@ void update_checksums(std::byte* head, const Headers& headers, const HeaderSums&
 // ---------------------------------------------------------------- the packet
 
 Headers RewrittenPacket::parse() {
-    return net::parse({head(), std::min(bytes_, net::kParseBytes)}, bytes_);
+    return net::parse({head(), std::min(bytes_, net::kParseBytes)}, bytes_, *vxlan_);
 }
 
 void RewrittenPacket::remove_front(uint32_t bytes) {
@@ -285,18 +285,19 @@ bool RewrittenPacket::begin(const Packet& from, const MetaKey& meta) {
     start_ = kHeadroom;
     bytes_ = from.bytes();
     meta_ = meta;
+    vxlan_ = &from.vxlan_ports();
     copy_front(from.pieces(), head(), bytes_);
     return true;
 }
 
 void RewrittenPacket::finish() {
     piece_ = {head(), bytes_};
-    packet_.emplace(std::span<const iovec>(&piece_, 1), bytes_, meta_);
+    packet_.emplace(std::span<const iovec>(&piece_, 1), bytes_, meta_, *vxlan_);
 }
 
 bool RewrittenPacket::make(const Packet& from, const Rewrite& rewrite, const MetaKey& meta) {
     if (!rewrite.any()) {
-        packet_.emplace(from.pieces(), from.bytes(), meta);
+        packet_.emplace(from.pieces(), from.bytes(), meta, from.vxlan_ports());
         return true;
     }
     if (!begin(from, meta)) return false;

@@ -113,6 +113,7 @@ class RewrittenPacket {
     std::vector<std::byte> buffer_;
     uint32_t start_ = 0, bytes_ = 0;
     MetaKey meta_;
+    const net::VxlanPorts* vxlan_ = nullptr; ///< of the packet's device
     iovec piece_{};
     std::optional<Packet> packet_;
 };

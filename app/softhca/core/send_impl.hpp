@@ -213,7 +213,8 @@ bool Sender<R, W>::send_steered(std::span<const iovec> pieces, uint32_t bytes, c
         progress.clear(); // rules, or the loopback, may have gone while it waited
         return true;
     }
-    const Packet packet(pieces, bytes, {.reg_a = origin.metadata, .source_sqn = origin.sqn});
+    const Packet packet(pieces, bytes, {.reg_a = origin.metadata, .source_sqn = origin.sqn},
+                        port_.vxlan_ports());
     if (progress.serial == 0) progress.serial = ++steered_;
     receiver_.steer_sent(packet, progress, path_);
     path_.charge();
@@ -260,7 +261,8 @@ template <Rings R, class W>
 bool Sender<R, W>::send_frame(Sq& sq, Gather& frame, const SendRequest& request) {
     if (must_wait(sq)) return false;
     const uint32_t bytes = frame.length();
-    if (request.offloads.any()) apply_offloads(frame, header_, request.offloads);
+    if (request.offloads.any())
+        apply_offloads(frame, header_, request.offloads, port_.vxlan_ports());
     watch_.begin_sent(sq, request, frame.pieces(), frame.length());
     if (!send_steered(frame.pieces(), frame.length(),
                       {sq.transport_domain, request.metadata, sq.number}, sq.progress)) {
@@ -331,7 +333,7 @@ template <Rings R, class W> typename Sender<R, W>::Step Sender<R, W>::execute_pa
 
 template <Rings R, class W>
 typename Sender<R, W>::Step Sender<R, W>::execute_tso(Sq& sq, size_t budget) {
-    const auto header = tso_header(ring_.request().header);
+    const auto header = tso_header(ring_.request().header, port_.vxlan_ports());
     if (ring_.request().mss == 0 || !header) return {SendFault::bad_tso};
     payload_.clear();
     if (const auto fault = gather_segments(sq, payload_); fault != SendFault::none) return {fault};

@@ -326,6 +326,7 @@ void ethernet(Fields caps) {
              32},
             core::Limits::kLroPeriodsUs[i]);
     set(PRM(per_protocol_networking_offload_caps, tunnel_stateless_vxlan), 1);
+    set(PRM(per_protocol_networking_offload_caps, max_vxlan_udp_ports), net::VxlanPorts::kMost);
     set(PRM(per_protocol_networking_offload_caps, tunnel_stateless_gre), 1);
     set(PRM(per_protocol_networking_offload_caps, tunnel_stateless_geneve_rx), 1);
     set(PRM(per_protocol_networking_offload_caps, tunnel_stateless_geneve_tx), 1);

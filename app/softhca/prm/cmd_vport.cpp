@@ -144,11 +144,30 @@ FwStatus query_vport_counter(Firmware& firmware, Command& command) {
     return FwStatus::ok;
 }
 
-/// UDP ports of VXLAN: the device supports only the standard one.
-FwStatus vxlan_port(Firmware&, Command& command) {
-    constexpr uint64_t kVxlan = 4789;
-    const auto port = command.input().get(PRM(add_vxlan_udp_dport_in, vxlan_udp_port));
-    return port == kVxlan ? FwStatus::ok : FwStatus::no_resources;
+/// Puts `to` in the place of `from`. Either may be 0, which stands for a free place.
+bool exchange_vxlan_port(Firmware& firmware, uint16_t from, uint16_t to) {
+    auto& ports = firmware.vxlan_ports.ports;
+    const auto place = std::ranges::find(ports, from);
+    if (place == ports.end()) return false;
+    *place = to;
+    firmware.device.set_vxlan_ports(firmware.vxlan_ports);
+    return true;
+}
+
+/// Adding a port again changes nothing: the standard one is there before anybody has added it.
+FwStatus add_vxlan_port(Firmware& firmware, Command& command) {
+    const auto port =
+        static_cast<uint16_t>(command.input().get(PRM(add_vxlan_udp_dport_in, vxlan_udp_port)));
+    if (port == 0) return FwStatus::bad_parameter;
+    if (firmware.vxlan_ports.contain(port)) return FwStatus::ok;
+    return exchange_vxlan_port(firmware, 0, port) ? FwStatus::ok : FwStatus::no_resources;
+}
+
+FwStatus delete_vxlan_port(Firmware& firmware, Command& command) {
+    const auto port =
+        static_cast<uint16_t>(command.input().get(PRM(delete_vxlan_udp_dport_in, vxlan_udp_port)));
+    if (port == 0 || !exchange_vxlan_port(firmware, port, 0)) return FwStatus::bad_parameter;
+    return FwStatus::ok;
 }
 
 /// InfiniBand tables, which are empty on an Ethernet port.
@@ -164,8 +183,8 @@ void add_vport_commands(CommandTable& table) {
         {MLX5_CMD_OP_MODIFY_NIC_VPORT_CONTEXT,
          {"MODIFY_NIC_VPORT_CONTEXT", 16, modify_nic_vport_context}},
         PRM_COMMAND(QUERY_VPORT_COUNTER, query_vport_counter, query_vport_counter),
-        PRM_COMMAND(ADD_VXLAN_UDP_DPORT, add_vxlan_udp_dport, vxlan_port),
-        PRM_COMMAND(DELETE_VXLAN_UDP_DPORT, delete_vxlan_udp_dport, vxlan_port),
+        PRM_COMMAND(ADD_VXLAN_UDP_DPORT, add_vxlan_udp_dport, add_vxlan_port),
+        PRM_COMMAND(DELETE_VXLAN_UDP_DPORT, delete_vxlan_udp_dport, delete_vxlan_port),
         PRM_COMMAND(QUERY_HCA_VPORT_CONTEXT, query_hca_vport_context, answer_zeros),
         PRM_COMMAND(QUERY_HCA_VPORT_PKEY, query_hca_vport_pkey, answer_zeros),
         PRM_COMMAND(QUERY_HCA_VPORT_GID, query_hca_vport_gid, answer_zeros),

@@ -214,6 +214,7 @@ void Firmware::reset() {
     beacon_end = {};
     device.set_other_addresses({});
     device.set_loopback(kLoopback);
+    device.set_vxlan_ports(vxlan_ports = {});
     caps = make_capabilities(users_, vhca.id(), device.config().steering_format);
 }
 

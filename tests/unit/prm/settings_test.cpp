@@ -7,19 +7,29 @@ namespace {
 
 using SettingsTest = TransportTest;
 
-TEST_P(SettingsTest, TheOnlyPortOfVxlanIsTheStandardOne) {
-    constexpr uint64_t kStandard = 4789;
-    const Request add = REQUEST(ADD_VXLAN_UDP_DPORT, add_vxlan_udp_dport),
-                  remove = REQUEST(DELETE_VXLAN_UDP_DPORT, delete_vxlan_udp_dport);
-    const auto with = [](Request request, uint64_t port) {
-        return request.set(PRM(add_vxlan_udp_dport_in, vxlan_udp_port), port);
+TEST_P(SettingsTest, VxlanHasAsManyPortsAsThereIsRoomFor) {
+    const auto add = [&](uint64_t port) {
+        return status(REQUEST(ADD_VXLAN_UDP_DPORT, add_vxlan_udp_dport)
+                          .set(PRM(add_vxlan_udp_dport_in, vxlan_udp_port), port));
     };
-    EXPECT_EQ(status(with(add, kStandard)), FwStatus::ok);
-    EXPECT_EQ(status(with(remove, kStandard)), FwStatus::ok);
-    for (const uint64_t port : {uint64_t{0}, kStandard - 1, kStandard + 1, uint64_t{8472}}) {
-        EXPECT_EQ(status(with(add, port)), FwStatus::no_resources) << port;
-        EXPECT_EQ(status(with(remove, port)), FwStatus::no_resources) << port;
-    }
+    const auto remove = [&](uint64_t port) {
+        return status(REQUEST(DELETE_VXLAN_UDP_DPORT, delete_vxlan_udp_dport)
+                          .set(PRM(delete_vxlan_udp_dport_in, vxlan_udp_port), port));
+    };
+    constexpr uint64_t kStandard = 4789, kOther = 8472;
+    EXPECT_EQ(add(kStandard), FwStatus::ok); // though it is there
+    for (const uint64_t port : {uint64_t{1}, kOther, uint64_t{65535}})
+        EXPECT_EQ(add(port), FwStatus::ok) << port;
+    EXPECT_EQ(add(2), FwStatus::no_resources);
+    EXPECT_EQ(add(kOther), FwStatus::ok);
+    EXPECT_EQ(remove(kOther), FwStatus::ok);
+    EXPECT_EQ(remove(kOther), FwStatus::bad_parameter);
+    EXPECT_EQ(add(2), FwStatus::ok);
+    for (const uint64_t port : {kStandard, uint64_t{1}, uint64_t{2}, uint64_t{65535}})
+        EXPECT_EQ(remove(port), FwStatus::ok) << port;
+    EXPECT_EQ(add(0), FwStatus::bad_parameter);
+    EXPECT_EQ(remove(0), FwStatus::bad_parameter) << "it stands for the free places";
+    EXPECT_EQ(add(kStandard), FwStatus::ok);
 }
 
 TEST_P(SettingsTest, InterfaceStepsAreThoseThatAreOffered) {

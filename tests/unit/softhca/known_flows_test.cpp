@@ -101,6 +101,37 @@ TEST_F(KnownFlows, SizesPrioritiesAndGroupsAreCounted) {
               4 * tagged.size() + 2 * group.size() + 6 * small.size());
 }
 
+/// Whether a datagram to such a port is a tunnel is up to its bytes, which its flow does not tell.
+TEST_F(KnownFlows, PortsOfTunnelsAreLookedAtInEachPacket) {
+    constexpr uint16_t kPort = 8472;
+    constexpr size_t kVxlanFlags = 42;
+    ASSERT_TRUE(device->destroy_flow(flow));
+    TirAttr tir;
+    tir.rqn = rq.number;
+    tir.tunnels = true;
+    FlowAttr attr;
+    attr.tirs = {*device->create_tir(tir)};
+    ASSERT_TRUE(device->create_flow(attr));
+    const Bytes tunnel = [] {
+        Bytes frame = frames::vxlan(5, frames::build(Spec{}));
+        frames::put16(frame, 36, kPort);
+        return frame;
+    }();
+    Bytes data = tunnel;
+    data[kVxlanFlags] = 0;
+    for (const bool known : {false, true}) {
+        device->set_vxlan_ports({{static_cast<uint16_t>(known ? kPort : 0)}});
+        for (const Bytes& frame : {data, data, tunnel, tunnel, data}) {
+            post_buffer(rq);
+            wire->incoming.push_back(frame);
+            run();
+            EXPECT_EQ(expect_packet(rx_cq).packet_info,
+                      known && frame == tunnel ? mlx5::kTunnelled : 0);
+            rx_cq.release();
+        }
+    }
+}
+
 TEST_F(KnownFlows, EachOfABatchComesToTheQueueOfItsFlow) {
     constexpr uint16_t kFlows = 6;
     TestCq other_cq(*device, 8);

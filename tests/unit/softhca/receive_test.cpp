@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Placement in receive queues, and what the CQEs report about the packets.
 #include "common/net/checksum.hpp"
+#include "common/net/parse.hpp"
 #include "common/net/toeplitz.hpp"
 #include "tests/unit/softhca/testbed.hpp"
 
@@ -539,6 +540,12 @@ TEST_F(Rss, InnerHeadersOfATunnel) {
         EXPECT_EQ(cqe.hds_ip_ext & (mlx5::kL3Ok | mlx5::kL4Ok), mlx5::kL3Ok | mlx5::kL4Ok) << name;
         const mlx5::Cqe& bad = receive(carried(outer, headers, wrong, with_l2));
         EXPECT_EQ(bad.hds_ip_ext & (mlx5::kL3Ok | mlx5::kL4Ok), mlx5::kL3Ok) << name;
+    }
+    // VXLAN on another port: before the device knows it, with it, and without it again.
+    const Bytes elsewhere = carried({.dst_port = 8472}, {8, 0, 0, 0, 0, 0, 5, 0}, frame, true);
+    for (const bool known : {false, true, false}) {
+        device->set_vxlan_ports({{4789, static_cast<uint16_t>(known ? 8472 : 0)}});
+        EXPECT_EQ(receive(elsewhere).packet_info, known ? mlx5::kTunnelled : 0) << known;
     }
     // Only rules see these: labels without an outer IP header, VXLAN-GPE.
     const Spec labels{.ip = 0, .ether_type = 0x8847}, gpe{.dst_port = 4790};

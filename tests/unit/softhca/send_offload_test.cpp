@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Send offloads: checksums, VLAN insertion, segmentation.
+#include "common/net/parse.hpp"
 #include "tests/unit/softhca/testbed.hpp"
 
 #include <algorithm>
@@ -124,11 +125,13 @@ const struct Tunnel {
         return frames::build(outer);
     }
 } kTunnels[] = {{"VXLAN", 4789, {8, 0, 0, 0, 0, 0, 42, 0}},
+                {"VXLAN on another port", 8472, {8, 0, 0, 0, 0, 0, 42, 0}},
                 {"Geneve", 6081, {0, 0, 0x65, 0x58, 0, 0, 42, 0}}};
 
 TEST_F(SendOffload, TunnelInnerAndOuter) {
     Spec inner;
     inner.proto = frames::kTcp;
+    device->set_vxlan_ports({{4789, 8472}});
     for (const Tunnel& tunnel : kTunnels) {
         const Bytes right = tunnel.around(frames::build(inner));
         Bytes wrong = right;
@@ -223,6 +226,7 @@ TEST_F(Tso, Ipv6WithVlan) {
 
 TEST_F(Tso, InATunnel) {
     const Bytes payload = frames::pattern(2500);
+    device->set_vxlan_ports({{4789, 8472}});
     for (const Tunnel& tunnel : kTunnels) {
         SCOPED_TRACE(tunnel.name);
         wire->sent.clear();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Software steering: hand-made entries of format 1, and what they do to packets.
+#include "common/net/parse.hpp"
 #include "tests/unit/softhca/meters.hpp"
 #include "tests/unit/softhca/ste_v1.hpp"
 
@@ -226,6 +227,10 @@ TEST_F(SteV1Test, WhatATunnelCarriesComesOut) {
     const MaskSte decap = mask_ste(
         to_tir(tir), Actions().remove_to(HeaderAnchor::start, HeaderAnchor::inner_l2).flow_tag(7));
     EXPECT_EQ(passed_by(decap, frames::vxlan(1, inner)), inner);
+    Bytes elsewhere = frames::vxlan(1, inner);
+    frames::put16(elsewhere, 36, 8472);
+    device->set_vxlan_ports({{8472}});
+    EXPECT_EQ(passed_by(decap, elsewhere), inner);
     receive(inner);
     EXPECT_EQ(device->counters().drop_rewrite, 1u) << "there is no tunnel";
 }

@@ -92,7 +92,7 @@ typename Sender<R, W>::Step Sender<R, W>::execute_tso_chain(Sq& sq, const virtio
     request.mss = header.segment_bytes;
     request.offloads.checksums = SendOffloads::kL3 | SendOffloads::kL4;
     request.header = std::span(chain_header_).first(bytes);
-    const auto segments = tso_header(request.header);
+    const auto segments = tso_header(request.header, port_.vxlan_ports());
     if (!allowed || request.mss == 0 || !segments) {
         virtq.fail(VirtqFault::invalid_buffer);
         return {};
