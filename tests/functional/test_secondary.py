@@ -108,6 +108,29 @@ def test_tells_what_the_primary_tells(start: StartProcesses) -> None:
         assert len(primary) == len(other) or command == "show port xstats 0"
 
 
+@pytest.mark.parametrize("devx", ["on", "off"])
+def test_tells_what_was_missed(start: StartProcesses, devx: str) -> None:
+    """The device counts it for each queue or, without DevX, for the whole RDMA port. The secondary, which runs without
+    softhca, does not see the latter in sysfs. A reset by one process holds for all."""
+    processes = start(options=["--rxd=64"], port_keys={"pause": "off", "devx": devx})
+    secondary = processes.secondary()
+    processes.steer_to(0)
+
+    def missed(dropped: int) -> list[int]:
+        """By the statistics of each process, when the device has dropped that many, as nobody receives."""
+        processes.hca.wires[0].send_all(numbered(100))
+        deadline = time.monotonic() + 20
+        while processes.hca.counters(0)["drop_out_of_buffer"] < dropped:
+            assert time.monotonic() < deadline
+        return [testpmd.stats(0).rx_missed for testpmd in (processes.primary, secondary)]
+
+    assert missed(100 - 64) == [36, 36]
+    secondary.clear_stats()
+    assert missed(36 + 100) == [100, 100]
+    processes.primary.clear_stats()
+    assert missed(136 + 100) == [100, 100]
+
+
 def test_refuses_what_is_for_the_primary(start: StartProcesses) -> None:
     processes = start()
     secondary = processes.secondary()

@@ -7,7 +7,7 @@ import re
 import shlex
 import subprocess
 from pathlib import Path
-from typing import Any, Callable, Sequence
+from typing import Any, Callable, Mapping, Sequence
 
 from .guest import PATIENCE, Guest
 from .hugepages import NR_HUGEPAGES, Hugepages
@@ -125,12 +125,13 @@ class Processes:
                                      for lcore in range(first, first + count))]
 
     def start_primary(self, program: str, own: Sequence[str], eal: Sequence[str] = (),
-                      lcores: int = 1, devargs: str = "") -> None:
+                      lcores: int = 1, devargs: str = "", port_keys: Mapping[str, str] = {}) -> None:
+        """`port_keys`: further keys of softhca's ports."""
         vdevs = [argument for port in range(2) for argument in
                  ("--vdev", f"net_rawqp{port},device=mlx5_{port}{devargs}")]
         command = [program, *self.lcores(lcores), *self.eal, *self.home.eal_of_primary, *eal, *vdevs,
                    "--", *own]
-        self.hca = self.start_softhca(lossless(2), command, prefix=self.home.hugepages.prefix,
+        self.hca = self.start_softhca(lossless(2, **port_keys), command, prefix=self.home.hugepages.prefix,
                                       env={"RUNTIME_DIRECTORY": str(self.home.folder)})
 
     def run(self, command: Sequence[str]) -> Screen:
@@ -171,14 +172,14 @@ class TestpmdProcesses(Processes):
     __test__ = False  # not a test class
 
     def __init__(self, *args: Any, devargs: str = "", options: Sequence[str] = (),
-                 eal: Sequence[str] = (), processes: int = 2) -> None:
+                 eal: Sequence[str] = (), processes: int = 2, port_keys: Mapping[str, str] = {}) -> None:
         """`options`: for every testpmd; `eal`: for the primary's EAL."""
         super().__init__(*args)
         self.options = ["-i", "--no-mlockall", f"--total-num-mbufs={MBUFS}",
                         f"--num-procs={processes}", f"--rxq={processes}", f"--txq={processes}",
                         *options]
         self.start_primary("dpdk-testpmd", [*self.options, "--proc-id=0"], ["-m", "128", *eal], 2,
-                           devargs)
+                           devargs, port_keys)
         self.primary = Testpmd(self.hca.program, startup_timeout=60)
         self.preload(mempool_drivers("dpdk-testpmd"))
 

@@ -127,10 +127,11 @@ struct CounterBases {
 struct PortTotals {
     RxCounters rx; ///< of queues that were released since the last statistics reset
     TxCounters tx;
-    uint64_t unread = 0;      ///< packets left in Rx rings when they were stopped
-    uint64_t unsent = 0;      ///< packets that Tx queues still held when they were stopped
-    uint64_t missed = 0;      ///< by queues that the device counts separately, in total
-    uint64_t missed_base = 0; ///< that and the RDMA port's out_of_buffer at the last reset
+    uint64_t unread = 0;        ///< packets left in Rx rings when they were stopped
+    uint64_t unsent = 0;        ///< packets that Tx queues still held when they were stopped
+    uint64_t missed = 0;        ///< by queues that the device counts separately, in total
+    uint64_t out_of_buffer = 0; ///< by all others on the RDMA port, as the primary last read it
+    uint64_t missed_base = 0;   ///< the sum of these two at the last reset
     CounterBases* hardware_bases = nullptr; ///< at the last xstats reset; null: there was none
 };
 

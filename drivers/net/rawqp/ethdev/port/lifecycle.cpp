@@ -15,6 +15,7 @@
 #include "drivers/net/rawqp/ethdev/port/telemetry.hpp"
 #include "drivers/net/rawqp/ethdev/presence.hpp"
 #include "drivers/net/rawqp/ethdev/process/secondaries.hpp"
+#include "drivers/net/rawqp/ethdev/queues/counters.hpp"
 #include "drivers/net/rawqp/ethdev/queues/ops.hpp"
 #include "drivers/net/rawqp/ethdev/queues/queues.hpp"
 #include "drivers/net/rawqp/ethdev/queues/rx_interrupts.hpp"
@@ -156,6 +157,9 @@ int Port::read_clock(uint64_t& ticks) {
 void Port::read_missed() {
     for (const auto& queue : rx_queues)
         if (queue) queue->count_missed();
+    const Result<uint64_t> others =
+        sysfs.hw_counter(shared.device.data(), shared.ib_port, kOutOfBuffer);
+    if (others) store_counter(shared.totals.out_of_buffer, *others);
 }
 
 int dev_configure(rte_eth_dev* dev) noexcept {

@@ -67,9 +67,8 @@ Sums totals(const ProcessPort& port, compat::QueueStats* queues = nullptr) {
 /// separately, and by all others of the RDMA port, whoever uses it.
 uint64_t missed(ProcessPort& port) {
     port.read_missed();
-    const SharedPort& shared = port.shared;
-    return load_counter(shared.totals.missed) +
-           port.sysfs.hw_counter(shared.device.data(), shared.ib_port, kOutOfBuffer).value_or(0);
+    const PortTotals& totals = port.shared.totals;
+    return load_counter(totals.missed) + load_counter(totals.out_of_buffer);
 }
 
 /// Numbers of the queues that the device counts separately.

@@ -6,7 +6,6 @@
 #include "drivers/net/rawqp/ethdev/secondary/refusal.hpp"
 #include "drivers/net/rawqp/log.hpp"
 
-#include <algorithm>
 #include <memory>
 #include <sys/socket.h>
 
@@ -269,9 +268,8 @@ int SecondaryPort::read_clock(mlx5dv_clock_info& info) {
 int SecondaryPort::read_clock(uint64_t& ticks) { return device_clock(ticks); }
 
 void SecondaryPort::read_missed() {
-    const auto queues = std::span(shared.rx).first(dev->data->nb_rx_queues);
-    if (std::ranges::any_of(queues, &SharedRxQueue::counts_missed))
-        (void)ask_patiently({.what = Question::read_missed});
+    // Counters of queues are objects of the primary, and sysfs may show the device to it alone.
+    (void)ask_patiently({.what = Question::read_missed});
 }
 
 rte_eth_dev_data& SecondaryPort::data_of_closed() {
