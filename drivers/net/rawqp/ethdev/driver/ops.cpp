@@ -101,6 +101,7 @@ constexpr eth_dev_ops make_ops() {
     ops.vlan_filter_set = kLocked<vlan_filter_set>;
     ops.vlan_offload_set = kLocked<vlan_offload_set>;
     ops.vlan_strip_queue_set = kLocked<vlan_strip_queue_set>;
+    ops.udp_tunnel_port_add = kPresent<udp_tunnel_port_add>;
     ops.mtu_set = kLocked<mtu_set>;
     ops.flow_ctrl_get = kPresent<flow_ctrl_get>;
     ops.flow_ctrl_set = kPresent<flow_ctrl_set>;

@@ -158,6 +158,7 @@ constexpr eth_dev_ops make_ops() {
     refused<"rte_eth_dev_vlan_filter">(ops.vlan_filter_set);
     refused<"rte_eth_dev_set_vlan_offload">(ops.vlan_offload_set);
     refused<"rte_eth_dev_set_vlan_strip_on_queue">(ops.vlan_strip_queue_set);
+    refused<"rte_eth_dev_udp_tunnel_port_add">(ops.udp_tunnel_port_add);
     refused<"rte_eth_dev_set_mtu">(ops.mtu_set);
     refused<"rte_eth_dev_flow_ctrl_set">(ops.flow_ctrl_set);
     refused<"rte_eth_fec_set">(ops.fec_set);

@@ -24,4 +24,7 @@ int reta_query(rte_eth_dev* dev, rte_eth_rss_reta_entry64* reta, uint16_t size) 
 int rss_hash_update(rte_eth_dev* dev, rte_eth_rss_conf* conf) noexcept;
 int rss_hash_conf_get(rte_eth_dev* dev, rte_eth_rss_conf* conf) noexcept;
 
+// tunnel_ports.cpp
+int udp_tunnel_port_add(rte_eth_dev* dev, rte_eth_udp_tunnel* tunnel) noexcept;
+
 } // namespace rawqp
