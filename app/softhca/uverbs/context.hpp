@@ -9,6 +9,7 @@
 #include "app/softhca/uverbs/runtime.hpp"
 #include "common/fd.hpp"
 
+#include <cerrno>
 #include <mutex>
 #include <optional>
 #include <rdma/rdma_user_ioctl_cmds.h>
@@ -38,6 +39,10 @@ class Context final : public OpenFile {
 
     /// The RDMA_VERBS_IOCTL call. Returns 0 or a positive errno.
     [[nodiscard]] Errno ioctl(ib_uverbs_ioctl_hdr* header);
+    /// As from a device that cannot be read.
+    [[nodiscard]] std::optional<ReadResult> on_read(int, void*, size_t) override {
+        return ReadResult{.error = EINVAL};
+    }
     /// mmap(2) on the descriptor: doorbell pages and the clock. Returns MAP_FAILED and sets errno
     /// as mmap does.
     [[nodiscard]] void* map(void* address, size_t length, int flags, off_t offset);

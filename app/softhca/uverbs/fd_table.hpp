@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 namespace softhca::uverbs {
 
@@ -12,6 +13,13 @@ namespace softhca::uverbs {
 class OpenFile {
   public:
     virtual ~OpenFile() = default;
+
+    struct ReadResult {
+        size_t bytes = 0;
+        int error = 0; ///< errno; 0: none
+    };
+    /// read(2) on its descriptor `fd`; empty: as the kernel reads the file that stands for it.
+    [[nodiscard]] virtual std::optional<ReadResult> on_read(int, void*, size_t) { return {}; }
 };
 
 /// A file created by a command of one context. As in the kernel, commands of other contexts may not

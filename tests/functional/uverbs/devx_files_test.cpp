@@ -2,6 +2,7 @@
 // Files of answers and events that a program reads late.
 #include "tests/functional/uverbs/devx_queues.hpp"
 
+#include <fcntl.h>
 #include <poll.h>
 
 namespace test {
@@ -34,6 +35,54 @@ TEST_F(DevxTest, AnswersWaitUntilTheyAreRead) {
         ASSERT_EQ(answer->wr_id, id);
     }
     mlx5dv_devx_destroy_cmd_comp(file);
+}
+
+TEST_F(DevxTest, AnAnswerWithoutRoomStays) {
+    mlx5dv_devx_cmd_comp* const file = mlx5dv_devx_create_cmd_comp(context.get());
+    ASSERT_TRUE(file) << std::strerror(errno);
+    const DevxHandle tis = make_tis();
+    const Request request = REQUEST(QUERY_TIS, query_tis).number(last.number());
+    constexpr size_t kOut = 16;
+    ASSERT_EQ(
+        mlx5dv_devx_obj_query_async(tis.get(), request.in.data(), request.in.size(), kOut, 7, file),
+        0);
+    ASSERT_TRUE(is_readable(file->fd));
+    ASSERT_EQ(fcntl(file->fd, F_SETFL, O_NONBLOCK), 0);
+    std::array<uint64_t, 3> room{}; // for the head and the answer
+    auto* const answer = reinterpret_cast<mlx5dv_devx_async_cmd_hdr*>(room.data());
+    EXPECT_EQ(mlx5dv_devx_get_async_cmd_comp(file, answer, sizeof room - 1), ENOSPC);
+    EXPECT_EQ(room[0], 0u) << "not even a part of it";
+    EXPECT_EQ(mlx5dv_devx_get_async_cmd_comp(file, answer, sizeof room), 0);
+    EXPECT_EQ(answer->wr_id, 7u);
+    EXPECT_EQ(mlx5dv_devx_get_async_cmd_comp(file, answer, sizeof room), EAGAIN);
+    mlx5dv_devx_destroy_cmd_comp(file);
+}
+
+TEST_F(DevxQueueTest, AnEventWithoutRoomStays) {
+    mlx5dv_devx_event_channel* const channel = mlx5dv_devx_create_event_channel(
+        context.get(), static_cast<mlx5dv_devx_create_event_channel_flags>(0));
+    ASSERT_TRUE(channel) << std::strerror(errno);
+    uint16_t completion = 0;
+    ASSERT_EQ(mlx5dv_devx_subscribe_devx_event(channel, receive_cq.get(), sizeof completion,
+                                               &completion, 0xc0ffee),
+              0);
+    lead_to_tir();
+    post_receive();
+    arm(receive_cqn);
+    send(UdpFrame{}.bytes());
+    ASSERT_TRUE(wait_cqe(kReceiveCq));
+    ASSERT_TRUE(is_readable(channel->fd));
+    ASSERT_EQ(fcntl(channel->fd, F_SETFL, O_NONBLOCK), 0);
+    constexpr size_t kEvent = sizeof(uint64_t) + 64;
+    std::array<uint64_t, kEvent / 8> room{};
+    auto* const event = reinterpret_cast<mlx5dv_devx_async_event_hdr*>(room.data());
+    EXPECT_EQ(mlx5dv_devx_get_event(channel, event, kEvent - 1), -1);
+    EXPECT_EQ(errno, EINVAL);
+    EXPECT_EQ(mlx5dv_devx_get_event(channel, event, kEvent), ssize_t{kEvent});
+    EXPECT_EQ(event->cookie, 0xc0ffeeu);
+    EXPECT_EQ(mlx5dv_devx_get_event(channel, event, kEvent), -1);
+    EXPECT_EQ(errno, EAGAIN);
+    mlx5dv_devx_destroy_event_channel(channel);
 }
 
 TEST_F(DevxQueueTest, EventsWaitUntilTheyAreRead) {

@@ -357,6 +357,12 @@ TEST_F(HostileTest, CommandsBeforeGetContext) {
     EXPECT_EQ(close(fresh), 0);
 }
 
+TEST_F(HostileTest, NothingIsReadFromADevice) {
+    uint64_t room = 0;
+    EXPECT_EQ(read(fd(), &room, sizeof room), -1);
+    EXPECT_EQ(errno, EINVAL);
+}
+
 TEST_F(HostileTest, CqOfTooManyEntries) {
     ib_uverbs_create_cq in{};
     in.cqe = 1u << 22;

@@ -7,7 +7,6 @@
 #include <cerrno>
 #include <cstring>
 #include <deque>
-#include <mutex>
 #include <poll.h>
 #include <sys/socket.h>
 #include <system_error>
@@ -82,6 +81,21 @@ Result<std::shared_ptr<RecordFile>> RecordFile::create(Kind kind, uint64_t conte
         return fail(errno, "event file: {}", std::strerror(errno));
     user_fd = Fd(ends[0]);
     return std::shared_ptr<RecordFile>(new RecordFile(kind, context, without_data, Fd(ends[1])));
+}
+
+std::optional<OpenFile::ReadResult> RecordFile::on_read(int fd, void* data, size_t room) {
+    // Linux: devx_async_event_read, devx_async_cmd_event_read.
+    const int too_small = kind_ == Kind::events ? EINVAL : ENOSPC;
+    for (;;) {
+        if (recv(fd, nullptr, 0, MSG_PEEK) < 0) return ReadResult{.error = errno};
+        const std::lock_guard lock(read_mutex_);
+        const ssize_t size = recv(fd, nullptr, 0, MSG_PEEK | MSG_TRUNC | MSG_DONTWAIT);
+        if (size < 0 && errno == EAGAIN) continue; // another thread was faster
+        if (size < 0) return ReadResult{.error = errno};
+        if (static_cast<size_t>(size) > room) return ReadResult{.error = too_small};
+        const ssize_t got = recv(fd, data, room, MSG_DONTWAIT);
+        return got < 0 ? ReadResult{.error = errno} : ReadResult{.bytes = static_cast<size_t>(got)};
+    }
 }
 
 bool RecordFile::post(std::span<const std::byte> record) {

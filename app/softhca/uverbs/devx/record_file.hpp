@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <mutex>
 #include <span>
 
 namespace softhca::uverbs::devx {
@@ -27,6 +28,9 @@ class RecordFile final : public ContextFile {
     /// Never waits for the program. False: too much is unread already, or nobody reads any more.
     [[nodiscard]] bool post(std::span<const std::byte> record);
 
+    /// Waits as the descriptor says. A record that does not fit stays, and is an error.
+    [[nodiscard]] std::optional<ReadResult> on_read(int fd, void* data, size_t room) override;
+
     struct Backlog; ///< for its own file only
 
   private:
@@ -34,6 +38,7 @@ class RecordFile final : public ContextFile {
 
     Kind kind_;
     bool without_data_;
+    std::mutex read_mutex_; ///< between the look at a record and its reading
     std::shared_ptr<Backlog> backlog_;
 };
 
