@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Q counters: which RQs have dropped packets.
+#include "app/softhca/core/q_counters.hpp"
+
 #include "app/softhca/core/device_state.hpp"
 
 #include <utility>
@@ -9,14 +11,14 @@ namespace {
 
 /// By number; null if there is none.
 QCounter* find(Device::State& state, Number counter) {
-    return counter == 0 ? &state.own_q_counter : state.q_counters.find(counter);
+    return counter <= kOwnQCounter ? &state.own_q_counter : state.q_counters.find(counter);
 }
 
 } // namespace
 
 Outcome<Number> Device::create_q_counter() {
     const ControlLock lock(*state_);
-    Number number = 1;
+    Number number = kOwnQCounter + 1;
     while (state_->q_counters.find(number))
         number++;
     if (number > Limits::kMaxQCounters) return refuse(Status::limit);

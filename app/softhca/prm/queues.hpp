@@ -2,6 +2,7 @@
 // Common parts of the commands for send and receive queues.
 #pragma once
 
+#include "app/softhca/prm/descriptions.hpp"
 #include "app/softhca/prm/firmware.hpp"
 
 #include <optional>
@@ -22,6 +23,13 @@ namespace softhca::prm {
 [[nodiscard]] std::vector<uint8_t> tir_context(const core::TirAttr& attr);
 /// Likewise QUERY_RQT, of a table without room for more than these.
 [[nodiscard]] std::vector<uint8_t> rqt_context(const std::vector<core::Number>& rqns);
+/// Likewise of queues (descriptions.cpp).
+[[nodiscard]] std::vector<uint8_t> cq_context(const CqDescription& cq, core::Number eqn);
+[[nodiscard]] std::vector<uint8_t> sq_context(const SqDescription& sq);
+[[nodiscard]] std::vector<uint8_t> rq_context(const RqDescription& rq);
+/// The context says of that part what the queue is now; commands may have changed others.
+void update(std::vector<uint8_t>& context, const CqDescription& cq, CqPart part);
+void update(std::vector<uint8_t>& context, const RqDescription& rq, RqPart part);
 
 /// The RQ that receives the QP's messages: the device's side of a connected pair; 0: there is none.
 [[nodiscard]] core::Number event_queue_of(Firmware& firmware, core::Number qp);

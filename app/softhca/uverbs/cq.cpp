@@ -79,19 +79,25 @@ Errno make_cq(Context& context, const CqRequest& request, const WriteCommand& co
     cq->events.fatal_event = IBV_EVENT_CQ_ERR;
     cq->events.channel = std::move(channel);
     cq->events.async = command.async;
-    const auto number =
-        context.device->create_cq({.ring = std::move(*ring),
-                                   .doorbell = core::mlx5_rings::cq_doorbell(doorbell),
-                                   .log_entries = static_cast<uint8_t>(std::countr_zero(entries)),
-                                   .cqe_size = static_cast<uint8_t>(driver.cqe_size),
-                                   .listener = &context.events,
-                                   .cookie = reinterpret_cast<uint64_t>(&cq->events),
-                                   .events = cq->events.channel != nullptr,
-                                   .compress = compress,
-                                   .ignore_overrun = request.ignores_overrun});
+    core::CqAttr attr{.ring = std::move(*ring),
+                      .doorbell = core::mlx5_rings::cq_doorbell(doorbell),
+                      .log_entries = static_cast<uint8_t>(std::countr_zero(entries)),
+                      .cqe_size = static_cast<uint8_t>(driver.cqe_size),
+                      .listener = &context.events,
+                      .cookie = reinterpret_cast<uint64_t>(&cq->events),
+                      .events = cq->events.channel != nullptr,
+                      .compress = compress,
+                      .ignore_overrun = request.ignores_overrun};
+    const auto number = context.device->create_cq(attr);
     if (!number) return errno_of(number);
     cq->number = *number;
     cq->entries = entries - 1;
+    const bool names_uar = (driver.flags & MLX5_IB_CREATE_CQ_FLAGS_UAR_PAGE_INDEX) != 0;
+    cq->description = {
+        .attr = std::move(attr),
+        .place = {driver.buf_addr, driver.db_addr, names_uar ? driver.uar_page_index : 0u},
+        .vector = request.comp_vector,
+        .padded = (driver.flags & MLX5_IB_CREATE_CQ_FLAGS_CQE_128B_PAD) != 0};
     out.cq_handle = context.objects.add(std::move(cq));
     out.cqe = entries - 1;
     command.driver_out.put(mlx5_ib_create_cq_resp{.cqn = *number, .reserved = 0});
@@ -148,9 +154,13 @@ Errno create_cq_ex(Context& context, const WriteCommand& command) {
 Errno modify_cq(Context& context, const WriteCommand& command) {
     const auto request = command.in.as<ib_uverbs_ex_modify_cq>();
     if (request.attr_mask != IBV_CQ_ATTR_MODERATE) return EOPNOTSUPP;
-    if (!context.objects.find<Cq>(request.cq_handle)) return EINVAL;
+    Cq* const cq = context.objects.find<Cq>(request.cq_handle);
     // Moderation may delay events up to this; the device delays none.
-    return request.attr.cq_period > kMaxCqPeriod ? EINVAL : 0;
+    if (!cq || request.attr.cq_period > kMaxCqPeriod) return EINVAL;
+    cq->description.period_us = request.attr.cq_period;
+    cq->description.max_count = request.attr.cq_count;
+    cq->tell(prm::CqPart::moderation);
+    return 0;
 }
 
 /// The program brings a ring of its own for the new size. It moves the completions that it has not
@@ -176,6 +186,11 @@ Errno resize_cq(Context& context, const WriteCommand& command) {
         if (!resized) return errno_of(resized);
         cq->pages = std::move(pages);
         cq->entries = entries - 1;
+        cq->description.attr.log_entries = static_cast<uint8_t>(std::countr_zero(entries));
+        cq->description.attr.cqe_size = static_cast<uint8_t>(driver.cqe_size);
+        cq->description.padded = false;
+        cq->description.place.ring = driver.buf_addr;
+        cq->tell(prm::CqPart::size);
     }
     command.out.put(ib_uverbs_resize_cq_resp{.cqe = cq->entries, .reserved = 0});
     return 0;

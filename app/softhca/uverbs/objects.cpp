@@ -35,8 +35,14 @@ std::vector<prm::Ref> Qp::numbers() const {
     if (tirn) known.push_back({prm::Kind::tir, tirn});
     if (rqn) known.push_back({prm::Kind::rq, rqn});
     if (sqn) known.push_back({prm::Kind::sq, sqn});
-    if (tisn) known.push_back({prm::Kind::tis, tisn});
+    if (sq.tisn) known.push_back({prm::Kind::tis, sq.tisn});
     return known;
+}
+
+void Qp::describe(DeviceNumbers& to) const {
+    if (tirn) to.describe_tir(tirn, tir);
+    if (rqn) to.describe_rq(rqn, rq);
+    if (sqn) to.describe_sq(sqn, sq);
 }
 
 Errno Pd::take_down(core::Device& device) {
@@ -103,10 +109,7 @@ void ObjectTable::introduce(Object& object) {
     if (!numbers_) return;
     for (const prm::Ref& ref : object.numbers())
         numbers_->record(ref);
-    if (const auto* const qp = dynamic_cast<const Qp*>(&object); qp && qp->tirn)
-        numbers_->describe_tir(qp->tirn, qp->tir);
-    if (const auto* const table = dynamic_cast<const IndirectionTable*>(&object))
-        numbers_->describe_rqt(table->rqt, table->rqns);
+    object.describe(*numbers_);
 }
 
 Errno ObjectTable::replace(uint64_t handle, std::unique_ptr<Object> object, core::Device& device) {

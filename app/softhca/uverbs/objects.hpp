@@ -4,6 +4,7 @@
 #pragma once
 
 #include "app/softhca/core/device.hpp"
+#include "app/softhca/prm/descriptions.hpp"
 #include "app/softhca/prm/objects.hpp"
 #include "app/softhca/uverbs/buffers.hpp"
 #include "app/softhca/uverbs/event_pipe.hpp"
@@ -38,6 +39,13 @@ class DeviceNumbers {
     virtual void describe_tir(core::Number tirn, const core::TirAttr& tir) = 0;
     /// Likewise the entries of an indirection table.
     virtual void describe_rqt(core::Number rqt, const std::vector<core::Number>& rqns) = 0;
+    /// Likewise queues.
+    virtual void describe_cq(core::Number cqn, const prm::CqDescription& cq) = 0;
+    virtual void describe_sq(core::Number sqn, const prm::SqDescription& sq) = 0;
+    virtual void describe_rq(core::Number rqn, const prm::RqDescription& rq) = 0;
+    /// The program has changed a part by verbs.
+    virtual void update_cq(core::Number cqn, const prm::CqDescription& cq, prm::CqPart part) = 0;
+    virtual void update_rq(core::Number rqn, const prm::RqDescription& rq, prm::RqPart part) = 0;
     /// In use by something that a command created.
     [[nodiscard]] virtual bool in_use(const prm::Ref& object) = 0;
     virtual void forget(const prm::Ref& object) = 0;
@@ -53,6 +61,8 @@ struct Object {
     DeviceNumbers* known_to = nullptr; ///< whoever knows the numbers
     /// The object's identity on the device.
     [[nodiscard]] virtual std::vector<prm::Ref> numbers() const { return {}; }
+    /// What commands are to find when they ask for those numbers.
+    virtual void describe(DeviceNumbers&) const {}
     /// Removes it from the device. EBUSY, and nothing changes, while another object uses it.
     [[nodiscard]] Errno destroy(core::Device& device);
 
@@ -105,8 +115,14 @@ struct Mr final : Object, MrAttributes {
 struct Cq final : Object {
     core::Number number = 0;
     uint32_t entries = 0; ///< as reported to the program
+    prm::CqDescription description;
     EventSource events;
     std::vector<prm::Ref> numbers() const override { return {{prm::Kind::cq, number}}; }
+    void describe(DeviceNumbers& to) const override { to.describe_cq(number, description); }
+    /// To commands, after the program has changed a part of the description.
+    void tell(prm::CqPart part) const {
+        if (known_to) known_to->update_cq(number, description, part);
+    }
     Errno take_down(core::Device& device) override;
 };
 
@@ -114,8 +130,14 @@ struct Cq final : Object {
 struct Wq final : Object {
     core::Number rqn = 0;
     core::Number pd = 0, cq = 0;
+    prm::RqDescription description;
     EventSource events;
     std::vector<prm::Ref> numbers() const override { return {{prm::Kind::rq, rqn}}; }
+    void describe(DeviceNumbers& to) const override { to.describe_rq(rqn, description); }
+    /// See Cq.
+    void tell(prm::RqPart part) const {
+        if (known_to) known_to->update_rq(rqn, description, part);
+    }
     Errno take_down(core::Device& device) override;
 };
 
@@ -123,6 +145,7 @@ struct IndirectionTable final : Object {
     core::Number rqt = 0;
     std::vector<core::Number> rqns; ///< as it was created
     std::vector<prm::Ref> numbers() const override { return {{prm::Kind::rqt, rqt}}; }
+    void describe(DeviceNumbers& to) const override { to.describe_rqt(rqt, rqns); }
     Errno take_down(core::Device& device) override;
 };
 
@@ -132,7 +155,8 @@ struct Qp final : Object {
     bool rss = false;
     core::Number sqn = 0, rqn = 0, tirn = 0; ///< 0: has none
     core::TirAttr tir;                       ///< what the TIR was made as
-    core::Number tisn = 0; ///< of a DevX context's SQ, for commands that want to know
+    prm::SqDescription sq; ///< its TIS is that of a DevX context's SQ, for commands that ask
+    prm::RqDescription rq;
     core::Number pd = 0, send_cq = 0, recv_cq = 0;
     Pd* rss_pd = nullptr; ///< of an RSS QP: it counts this as a user
     uint8_t port = 0;     ///< 0 until the program names it
@@ -143,6 +167,7 @@ struct Qp final : Object {
     std::optional<LoopbackUse> self_loopback; ///< receives what its own context sends
     EventSource events;
     std::vector<prm::Ref> numbers() const override;
+    void describe(DeviceNumbers& to) const override;
     Errno take_down(core::Device& device) override;
 };
 

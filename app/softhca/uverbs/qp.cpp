@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // RAW_PACKET queue pairs: an SQ, an RQ, and a TIR through which flows reach the RQ.
+#include "app/softhca/core/q_counters.hpp"
 #include "app/softhca/core/rings/mlx5/doorbells.hpp"
 #include "app/softhca/core/ste/entry.hpp"
 #include "app/softhca/identity.hpp"
@@ -81,19 +82,19 @@ Errno add_sq(Context& context, const ib_uverbs_ex_create_qp& request,
     auto ring = user_area(driver.sq_buf_addr, bytes, true);
     auto* doorbell = user_doorbell<mlx5::QueueDoorbell>(driver.db_addr);
     if (!ring || !doorbell) return EFAULT;
-    const auto sqn =
-        context.device->create_sq({.pd = pd,
-                                   .cqn = cq->number,
-                                   .transport_domain = context.transport_domain,
-                                   .ring = std::move(*ring),
-                                   .doorbell = core::mlx5_rings::send_doorbell(doorbell),
-                                   .registers = driver.flags & MLX5_QP_FLAG_UAR_PAGE_INDEX
-                                                    ? registers_of(context, driver.bfreg_index)
-                                                    : nullptr,
-                                   .log_wqebbs = static_cast<uint8_t>(std::countr_zero(wqebbs)),
-                                   .user_index = driver.uidx,
-                                   .listener = &context.events,
-                                   .cookie = reinterpret_cast<uint64_t>(&qp.events)});
+    const bool names_uar = (driver.flags & MLX5_QP_FLAG_UAR_PAGE_INDEX) != 0;
+    qp.sq = {.attr = {.pd = pd,
+                      .cqn = cq->number,
+                      .transport_domain = context.transport_domain,
+                      .ring = std::move(*ring),
+                      .doorbell = core::mlx5_rings::send_doorbell(doorbell),
+                      .registers = names_uar ? registers_of(context, driver.bfreg_index) : nullptr,
+                      .log_wqebbs = static_cast<uint8_t>(std::countr_zero(wqebbs)),
+                      .user_index = driver.uidx,
+                      .listener = &context.events,
+                      .cookie = reinterpret_cast<uint64_t>(&qp.events)},
+             .place = {driver.sq_buf_addr, driver.db_addr, names_uar ? driver.bfreg_index : 0}};
+    const auto sqn = context.device->create_sq(qp.sq.attr);
     if (!sqn) return errno_of(sqn);
     qp.sqn = *sqn;
     qp.send_cq = cq->number;
@@ -115,19 +116,22 @@ Errno add_rq(Context& context, const ib_uverbs_ex_create_qp& request,
     auto ring = user_area(driver.buf_addr, bytes, true);
     auto* doorbell = user_doorbell<mlx5::QueueDoorbell>(driver.db_addr);
     if (!ring || !doorbell) return EFAULT;
-    const auto rqn = context.device->create_rq(
-        {.pd = pd,
-         .cqn = cq->number,
-         .ring = std::move(*ring),
-         .doorbell = core::mlx5_rings::receive_doorbell(doorbell),
-         .log_wqes = static_cast<uint8_t>(std::countr_zero(wqes)),
-         .log_wqe_bytes = static_cast<uint8_t>(driver.rq_wqe_shift),
-         .user_index = driver.uidx,
-         .vlan_strip = (request.create_flags & IB_UVERBS_QP_CREATE_CVLAN_STRIPPING) != 0,
-         .scatter_fcs = (request.create_flags & IB_UVERBS_QP_CREATE_SCATTER_FCS) != 0,
-         .striding = std::nullopt,
-         .listener = &context.events,
-         .cookie = reinterpret_cast<uint64_t>(&qp.events)});
+    const auto requested = [&](uint32_t flag) { return (request.create_flags & flag) != 0; };
+    qp.rq = {.attr = {.pd = pd,
+                      .cqn = cq->number,
+                      .ring = std::move(*ring),
+                      .doorbell = core::mlx5_rings::receive_doorbell(doorbell),
+                      .log_wqes = static_cast<uint8_t>(std::countr_zero(wqes)),
+                      .log_wqe_bytes = static_cast<uint8_t>(driver.rq_wqe_shift),
+                      .user_index = driver.uidx,
+                      .vlan_strip = requested(IB_UVERBS_QP_CREATE_CVLAN_STRIPPING),
+                      .scatter_fcs = requested(IB_UVERBS_QP_CREATE_SCATTER_FCS),
+                      .striding = std::nullopt,
+                      .listener = &context.events,
+                      .cookie = reinterpret_cast<uint64_t>(&qp.events)},
+             .place = {.ring = driver.buf_addr, .record = driver.db_addr},
+             .pads_writes = requested(IB_UVERBS_QP_CREATE_PCI_WRITE_END_PADDING)};
+    const auto rqn = context.device->create_rq(qp.rq.attr);
     if (!rqn) return errno_of(rqn);
     qp.rqn = *rqn;
     // As mlx5_ib, which tells what the ring has room for.
@@ -143,10 +147,10 @@ Errno add_rq(Context& context, const ib_uverbs_ex_create_qp& request,
 /// The numbers by which commands refer to the QP's parts.
 void tell_numbers(Context& context, Qp& qp, mlx5_ib_create_qp_resp& out) {
     if (qp.sqn) {
-        qp.tisn = context.devx->make_tis();
+        qp.sq.tisn = context.devx->make_tis();
         out.comp_mask |= MLX5_IB_CREATE_QP_RESP_MASK_SQN | MLX5_IB_CREATE_QP_RESP_MASK_TISN;
         out.sqn = qp.sqn;
-        out.tisn = qp.tisn;
+        out.tisn = qp.sq.tisn;
     }
     if (qp.rqn) {
         out.comp_mask |= MLX5_IB_CREATE_QP_RESP_MASK_RQN;
@@ -239,6 +243,16 @@ Errno move_queues(core::Device& device, const Qp& qp, QueueState sq, QueueState 
     return 0;
 }
 
+/// The kernel's driver binds an RQ to its own Q counter whenever it makes it ready.
+Errno make_receive(core::Device& device, Qp& qp) {
+    if (qp.rqn) {
+        (void)device.bind_q_counter(qp.rqn, core::kOwnQCounter);
+        qp.rq.q_counter = core::kOwnQCounter;
+        if (qp.known_to) qp.known_to->update_rq(qp.rqn, qp.rq, prm::RqPart::q_counter);
+    }
+    return move_queues(device, qp, QueueState::reset, QueueState::ready);
+}
+
 Errno change_state(core::Device& device, Qp& qp, uint8_t to) {
     Errno error = 0;
     if (to == IBV_QPS_RESET)
@@ -246,7 +260,7 @@ Errno change_state(core::Device& device, Qp& qp, uint8_t to) {
     else if (to == IBV_QPS_ERR)
         error = move_queues(device, qp, QueueState::error, QueueState::error);
     else if (qp.state == IBV_QPS_RESET) // to INIT: what arrives finds no posted WQE before RTR
-        error = move_queues(device, qp, QueueState::reset, QueueState::ready);
+        error = make_receive(device, qp);
     else if (qp.state == IBV_QPS_RTR)
         error = move_queues(device, qp, QueueState::ready, QueueState::ready);
     else if (qp.state == IBV_QPS_RTS && qp.sqn && device.query_sq(qp.sqn) == QueueState::error)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Receive work queues and the indirection tables that RSS spreads over.
+#include "app/softhca/core/q_counters.hpp"
 #include "app/softhca/core/rings/mlx5/doorbells.hpp"
 #include "app/softhca/identity.hpp"
 #include "app/softhca/uverbs/commands.hpp"
@@ -102,6 +103,10 @@ Errno create_wq(Context& context, const WriteCommand& command) {
     wq->rqn = *rqn;
     wq->pd = attributes.pd;
     wq->cq = attributes.cqn;
+    wq->description = {.attr = std::move(attributes),
+                       .place = {.ring = driver.buf_addr, .record = driver.db_addr},
+                       .pads_writes =
+                           (request.create_flags & IB_UVERBS_WQ_FLAGS_PCI_WRITE_END_PADDING) != 0};
     if (request.create_flags & IB_UVERBS_WQ_FLAGS_DELAY_DROP)
         context.device->set_delay_drop(kDelayDropNs, kDelayDropRearmNs);
 
@@ -135,13 +140,22 @@ Errno modify_wq(Context& context, const WriteCommand& command) {
     if (request.attr_mask & IBV_WQ_ATTR_FLAGS) { // only these two flags are checked
         if (request.flags_mask & IB_UVERBS_WQ_FLAGS_PCI_WRITE_END_PADDING) return EOPNOTSUPP;
         const bool strip = request.flags & IB_UVERBS_WQ_FLAGS_CVLAN_STRIPPING;
-        if (request.flags_mask & IB_UVERBS_WQ_FLAGS_CVLAN_STRIPPING)
+        // In mlx5_ib, the start of a WQ takes the place of this change.
+        const bool starts = *now == QueueState::reset && *wanted == QueueState::ready;
+        if (request.flags_mask & IB_UVERBS_WQ_FLAGS_CVLAN_STRIPPING && !starts) {
             if (const Errno error = errno_of(context.device->modify_rq_vlan_strip(wq->rqn, strip)))
                 return error;
+            wq->description.attr.vlan_strip = strip;
+            wq->tell(prm::RqPart::vlan_strip);
+        }
     }
     if (!change || *wanted == *now) return 0;
     // The kernel's driver binds an RQ to its own Q counter whenever it makes it ready.
-    if (*wanted == QueueState::ready) (void)context.device->bind_q_counter(wq->rqn, 0);
+    if (*wanted == QueueState::ready) {
+        (void)context.device->bind_q_counter(wq->rqn, core::kOwnQCounter);
+        wq->description.q_counter = core::kOwnQCounter;
+        wq->tell(prm::RqPart::q_counter);
+    }
     return errno_of(context.device->modify_rq(wq->rqn, *wanted));
 }
 

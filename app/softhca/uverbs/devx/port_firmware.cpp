@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "app/softhca/uverbs/devx/port_firmware.hpp"
 
+#include "app/softhca/core/q_counters.hpp"
 #include "app/softhca/uverbs/commands.hpp"
 #include "app/softhca/uverbs/devx/rules.hpp"
 
@@ -22,6 +23,8 @@ PortFirmware::PortFirmware(core::Device& device, uint32_t speed_mbps)
     firmware_.objects.act_for(prm::kSharedUid);
     for (uint32_t vector = 0; vector < kCompletionVectors; vector++)
         firmware_.objects.add(prm::Kind::eq, eq_of(vector), {});
+    // Verbs RQs count there. Programs find it in QUERY_RQ.
+    firmware_.objects.add(prm::Kind::q_counter, core::kOwnQCounter, {});
     firmware_.objects.act_for(0);
 }
 

@@ -15,7 +15,8 @@
 
 namespace softhca::uverbs {
 
-/// Acts as the kernel's driver, whose event queues and doorbell pages programs share. Thread-safe.
+/// Acts as the kernel's driver, whose event queues, doorbell pages and Q counter programs share.
+/// Thread-safe.
 class PortFirmware {
   public:
     /// The firmware of a port whose device is running; created on first use.

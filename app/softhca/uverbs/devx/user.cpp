@@ -82,6 +82,32 @@ void User::describe_rqt(core::Number rqt, const std::vector<core::Number>& rqns)
     describe({prm::Kind::rqt, rqt}, prm::rqt_context(rqns));
 }
 
+void User::describe_cq(core::Number cqn, const prm::CqDescription& cq) {
+    describe({prm::Kind::cq, cqn}, prm::cq_context(cq, PortFirmware::eq_of(cq.vector)));
+}
+
+void User::describe_sq(core::Number sqn, const prm::SqDescription& sq) {
+    describe({prm::Kind::sq, sqn}, prm::sq_context(sq));
+}
+
+void User::describe_rq(core::Number rqn, const prm::RqDescription& rq) {
+    describe({prm::Kind::rq, rqn}, prm::rq_context(rq));
+}
+
+void User::update_cq(core::Number cqn, const prm::CqDescription& cq, prm::CqPart part) {
+    firmware->with_firmware([&](prm::Firmware& prm) {
+        if (prm::Object* const known = prm.objects.look_up(prm::Kind::cq, cqn))
+            prm::update(known->context, cq, part);
+    });
+}
+
+void User::update_rq(core::Number rqn, const prm::RqDescription& rq, prm::RqPart part) {
+    firmware->with_firmware([&](prm::Firmware& prm) {
+        if (prm::Object* const known = prm.objects.look_up(prm::Kind::rq, rqn))
+            prm::update(known->context, rq, part);
+    });
+}
+
 bool User::in_use(const prm::Ref& object) {
     return firmware->with_firmware([&](prm::Firmware& prm) {
         const prm::Object* const found = prm.objects.look_up(object.kind, object.number);

@@ -19,6 +19,11 @@ class User final : public DevxUser {
     void record(const prm::Ref& object) override;
     void describe_tir(core::Number tirn, const core::TirAttr& tir) override;
     void describe_rqt(core::Number rqt, const std::vector<core::Number>& rqns) override;
+    void describe_cq(core::Number cqn, const prm::CqDescription& cq) override;
+    void describe_sq(core::Number sqn, const prm::SqDescription& sq) override;
+    void describe_rq(core::Number rqn, const prm::RqDescription& rq) override;
+    void update_cq(core::Number cqn, const prm::CqDescription& cq, prm::CqPart part) override;
+    void update_rq(core::Number rqn, const prm::RqDescription& rq, prm::RqPart part) override;
     [[nodiscard]] bool in_use(const prm::Ref& object) override;
     void forget(const prm::Ref& object) override;
     [[nodiscard]] core::Number
