@@ -528,6 +528,7 @@ Outcome<void> Device::destroy_flow(Number flow) {
     state_->steering.erase(*found);
     found->release();
     state_->flows.erase(flow);
+    if (!state_->port_has_destination()) state_->port.put_off_start();
     return {};
 }
 

@@ -188,6 +188,8 @@ struct Device::State final : GuardedMemory, wire::Recipient, KeyOwner, EntryWrit
     [[nodiscard]] HairpinEnd end_of(Number queue) const { return {name, queue}; }
     /// A number that no object has. All kinds share one space.
     [[nodiscard]] Number new_number();
+    /// Some rule takes received frames, whichever they are.
+    [[nodiscard]] bool port_has_destination() const;
     /// Lets the wire begin if its frames have a destination.
     void start_wire();
     /// See Device::poll().

@@ -17,6 +17,12 @@ constexpr size_t kHairpinBudget = 2 * Device::State::kReceiveBudget; // more tha
 
 } // namespace
 
+bool Device::State::port_has_destination() const {
+    if (flow_tables.active(FlowRoot::receive)) return true;
+    return std::ranges::any_of(
+        flows, [](const auto& each) { return each.second->domain != FlowDomain::egress; });
+}
+
 void Device::State::start_wire() {
     const std::span<const std::byte> first = port.wire().preview();
     const iovec piece{const_cast<std::byte*>(first.data()), first.size()};

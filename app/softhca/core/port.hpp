@@ -38,6 +38,8 @@ class Port {
         if (start_by_ == 0) start_by_ = now_ + kMaxStartDelayNs;
         start_at_ = std::min(now_ + kStartDelayNs, start_by_);
     }
+    /// They have none any more: programs try rules long before they set themselves up.
+    void put_off_start() { start_at_ = start_by_ = 0; }
     [[nodiscard]] bool start_is_due() const { return start_at_ != 0 && now_ >= start_at_; }
     void start_wire() {
         start_at_ = 0;

@@ -411,6 +411,7 @@ TEST_F(WithoutKernel, RulesWithoutAPauseDelayTheStartForASecondOnly) {
     using namespace std::chrono_literals;
     FlowAttr everything;
     everything.tirs = {direct_tir(rq)};
+    ASSERT_TRUE(device->create_flow(everything)); // stays: there is a destination all the time
     const auto begin = std::chrono::steady_clock::now();
     auto now = begin;
     std::chrono::nanoseconds pause{}; // the longest: a busy machine makes some, too
@@ -424,6 +425,29 @@ TEST_F(WithoutKernel, RulesWithoutAPauseDelayTheStartForASecondOnly) {
     }
     EXPECT_TRUE(wire->started);
     EXPECT_TRUE(now - begin >= 900ms || pause >= 90ms) << (now - begin) / 1ms << " ms";
+}
+
+/// net_mlx5 tries what the device accepts when it finds it, and makes the port's rules when that
+/// starts.
+TEST_F(WithoutKernel, RulesThatWereOnlyTriedStartNothing) {
+    using namespace std::chrono_literals;
+    FlowAttr everything;
+    everything.tirs = {direct_tir(rq)};
+    const auto flow = device->create_flow(everything);
+    ASSERT_TRUE(flow);
+    ASSERT_TRUE(device->destroy_flow(*flow));
+    const auto poll_for = [&](std::chrono::milliseconds time) {
+        const auto end = std::chrono::steady_clock::now() + time;
+        while (!wire->started && std::chrono::steady_clock::now() < end)
+            device->poll();
+    };
+    poll_for(1200ms); // longer than a program is waited for from its first rule on
+    EXPECT_FALSE(wire->started) << "there is no rule";
+    ASSERT_TRUE(device->create_flow(everything));
+    device->poll();
+    EXPECT_FALSE(wire->started) << "more rules may come";
+    poll_for(2000ms);
+    EXPECT_TRUE(wire->started);
 }
 
 // ---------------------------------------------------------------- pause
