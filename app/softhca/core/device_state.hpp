@@ -194,6 +194,9 @@ struct Device::State final : GuardedMemory, wire::Recipient, KeyOwner, EntryWrit
     void start_wire();
     /// See Device::poll().
     size_t poll_round(bool rested);
+    /// Looks at this many of the RC queues that have been idle, and all others; returns units of
+    /// work done.
+    size_t execute_entry_writes(size_t looks);
 
     /// Frames that another device sends here, on the same device thread.
     [[nodiscard]] size_t take(std::span<const iovec> frames) override;

@@ -18,9 +18,8 @@ constexpr size_t kHairpinBudget = 2 * Device::State::kReceiveBudget; // more tha
 } // namespace
 
 bool Device::State::port_has_destination() const {
-    if (flow_tables.active(FlowRoot::receive)) return true;
-    return std::ranges::any_of(
-        flows, [](const auto& each) { return each.second->domain != FlowDomain::egress; });
+    return flow_tables.active(FlowRoot::receive) || steering.has(FlowDomain::bypass) ||
+           steering.has(FlowDomain::leftovers) || steering.has(FlowDomain::sniffer);
 }
 
 void Device::State::start_wire() {
@@ -36,9 +35,7 @@ size_t Device::State::poll_round(bool rested) {
     port.read_clock();
     port.poll_link();
     if (port.start_is_due()) start_wire();
-    size_t work = 0;
-    execute_entry_writes();
-    if (awaited) work++;
+    size_t work = execute_entry_writes(looks);
     work += send_schedule.round(looks, [&](Sq& sq) { return data_path->send(sq, kSendBudget); });
     work += send_hairpins(kHairpinBudget);
     work += send_chains(looks);
@@ -54,12 +51,17 @@ size_t Device::State::poll_round(bool rested) {
     return work_of_round = work;
 }
 
-void Device::State::execute_entry_writes() {
+size_t Device::State::execute_entry_writes(size_t looks) {
     const DataPath::Work was_doing = std::exchange(doing, DataPath::Work::sending);
     const auto execute = [this](Sq& sq) { return data_path->send(sq, kSendBudget); };
-    constexpr size_t kAll = std::numeric_limits<size_t>::max(); // they are few
-    if (rc_schedule.round(kAll, execute) != 0) awaited = true;
+    const size_t work = rc_schedule.round(looks, execute);
+    if (work != 0) awaited = true;
     doing = was_doing;
+    return work;
+}
+
+void Device::State::execute_entry_writes() {
+    (void)execute_entry_writes(std::numeric_limits<size_t>::max());
 }
 
 size_t Device::poll(bool rested) {
