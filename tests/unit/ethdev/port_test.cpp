@@ -484,6 +484,7 @@ TEST_F(PortTest, DeferredRxQueuesWait) {
     rte_eth_rxq_info info{};
     ASSERT_EQ(rte_eth_rx_queue_info_get(id(), 1, &info), 0);
     EXPECT_EQ(info.conf.rx_deferred_start, 1);
+    EXPECT_EQ(info.conf.rx_drop_en, 1) << "as devices do";
     ASSERT_EQ(rte_eth_rx_queue_info_get(id(), 0, &info), 0);
     EXPECT_EQ(info.conf.rx_deferred_start, 0);
     EXPECT_EQ(rte_eth_dev_rx_queue_start(id(), 1), 0);

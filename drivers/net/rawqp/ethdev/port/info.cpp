@@ -131,6 +131,7 @@ void rxq_info_get(rte_eth_dev* dev, uint16_t queue, rte_eth_rxq_info* info) noex
     const SharedRxQueue& spec = SharedPort::of(dev).rx[queue];
     info->mp = spec.pool;
     info->conf.offloads = spec.offloads;
+    info->conf.rx_drop_en = 1; // packets that find no descriptor
     info->conf.rx_deferred_start = spec.deferred ? 1 : 0;
     info->conf.rx_seg = spec.split;
     info->conf.rx_nseg = spec.split_segments;
