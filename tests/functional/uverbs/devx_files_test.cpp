@@ -59,57 +59,33 @@ TEST_F(DevxTest, AnAnswerWithoutRoomStays) {
 }
 
 TEST_F(DevxQueueTest, AnEventWithoutRoomStays) {
-    mlx5dv_devx_event_channel* const channel = mlx5dv_devx_create_event_channel(
-        context.get(), static_cast<mlx5dv_devx_create_event_channel_flags>(0));
-    ASSERT_TRUE(channel) << std::strerror(errno);
-    uint16_t completion = 0;
-    ASSERT_EQ(mlx5dv_devx_subscribe_devx_event(channel, receive_cq.get(), sizeof completion,
-                                               &completion, 0xc0ffee),
-              0);
-    lead_to_tir();
-    post_receive();
-    arm(receive_cqn);
-    send(UdpFrame{}.bytes());
-    ASSERT_TRUE(wait_cqe(kReceiveCq));
+    ASSERT_NO_FATAL_FAILURE(complete_for(0xc0ffee, 1));
     ASSERT_TRUE(is_readable(channel->fd));
     ASSERT_EQ(fcntl(channel->fd, F_SETFL, O_NONBLOCK), 0);
     constexpr size_t kEvent = sizeof(uint64_t) + 64;
     std::array<uint64_t, kEvent / 8> room{};
     auto* const event = reinterpret_cast<mlx5dv_devx_async_event_hdr*>(room.data());
-    EXPECT_EQ(mlx5dv_devx_get_event(channel, event, kEvent - 1), -1);
+    EXPECT_EQ(mlx5dv_devx_get_event(channel.get(), event, kEvent - 1), -1);
     EXPECT_EQ(errno, EINVAL);
-    EXPECT_EQ(mlx5dv_devx_get_event(channel, event, kEvent), ssize_t{kEvent});
+    EXPECT_EQ(mlx5dv_devx_get_event(channel.get(), event, kEvent), ssize_t{kEvent});
     EXPECT_EQ(event->cookie, 0xc0ffeeu);
-    EXPECT_EQ(mlx5dv_devx_get_event(channel, event, kEvent), -1);
+    EXPECT_EQ(mlx5dv_devx_get_event(channel.get(), event, kEvent), -1);
     EXPECT_EQ(errno, EAGAIN);
-    mlx5dv_devx_destroy_event_channel(channel);
 }
 
 TEST_F(DevxQueueTest, EventsWaitUntilTheyAreRead) {
-    mlx5dv_devx_event_channel* const channel = mlx5dv_devx_create_event_channel(
-        context.get(), static_cast<mlx5dv_devx_create_event_channel_flags>(0));
-    ASSERT_TRUE(channel) << std::strerror(errno);
-    uint16_t completion = 0;
-    for (uint64_t cookie = 0; cookie < kMany; cookie++)
-        ASSERT_EQ(mlx5dv_devx_subscribe_devx_event(channel, receive_cq.get(), sizeof completion,
-                                                   &completion, cookie),
-                  0);
-    lead_to_tir();
-    post_receive();
-    arm(receive_cqn);
-    send(UdpFrame{}.bytes());
-    ASSERT_TRUE(wait_cqe(kReceiveCq));
+    ASSERT_NO_FATAL_FAILURE(complete_for(0, kMany));
     std::vector<bool> seen(kMany);
     for (uint64_t i = 0; i < kMany; i++) {
         ASSERT_TRUE(is_readable(channel->fd)) << i << " of " << kMany;
         std::array<uint64_t, 16> room{};
         auto* const event = reinterpret_cast<mlx5dv_devx_async_event_hdr*>(room.data());
-        ASSERT_GT(mlx5dv_devx_get_event(channel, event, sizeof room), 0) << std::strerror(errno);
+        ASSERT_GT(mlx5dv_devx_get_event(channel.get(), event, sizeof room), 0)
+            << std::strerror(errno);
         ASSERT_LT(event->cookie, kMany);
         EXPECT_FALSE(seen[event->cookie]) << event->cookie;
         seen[event->cookie] = true;
     }
-    mlx5dv_devx_destroy_event_channel(channel);
 }
 
 } // namespace

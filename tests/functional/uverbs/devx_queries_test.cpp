@@ -50,14 +50,12 @@ constexpr Field rq_wq(Field field) { return of_rq(inside(PRM(rqc, wq), field)); 
 uint64_t log_of(uint64_t power) { return static_cast<uint64_t>(std::countr_zero(power)); }
 
 TEST_F(DevxTest, SendQueuesOfVerbsAreWhatTheyWereMadeAs) {
-    const CqHandle send_cq(ibv_create_cq(context.get(), 64, nullptr, nullptr, 0)),
-        receive_cq(ibv_create_cq(context.get(), 64, nullptr, nullptr, 0));
-    const QpHandle qp = make_qp(pd.get(), send_cq.get(), receive_cq.get(), 64);
-    ASSERT_TRUE(qp);
-    const mlx5dv_qp rings = test::rings_of(qp.get());
-    const auto state = [&] { return query_sq(qp.get()).get(of_sq(PRM(sqc, state))); };
-    const Answer sq = query_sq(qp.get());
-    EXPECT_EQ(sq.get(of_sq(PRM(sqc, cqn))), rings_of(send_cq.get()).cqn);
+    const Endpoint endpoint(context.get(), pd.get());
+    ibv_qp* const qp = endpoint.qp.get();
+    const mlx5dv_qp rings = test::rings_of(qp);
+    const auto state = [&] { return query_sq(qp).get(of_sq(PRM(sqc, state))); };
+    const Answer sq = query_sq(qp);
+    EXPECT_EQ(sq.get(of_sq(PRM(sqc, cqn))), rings_of(endpoint.send_cq.get()).cqn);
     EXPECT_EQ(sq.get(of_sq(PRM(sqc, flush_in_error_en))), 1u);
     EXPECT_EQ(sq.get(of_sq(PRM(sqc, allow_multi_pkt_send_wqe))), 1u);
     EXPECT_EQ(sq.get(of_sq(PRM(sqc, tis_lst_sz))), 1u);
@@ -71,14 +69,14 @@ TEST_F(DevxTest, SendQueuesOfVerbsAreWhatTheyWereMadeAs) {
               reinterpret_cast<uintptr_t>(rings.dbrec) & kInPage);
     EXPECT_EQ(state(), 0u);
     for (const ibv_qp_state next : {IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS})
-        to_state(qp.get(), next);
+        to_state(qp, next);
     EXPECT_EQ(state(), 1u);
-    EXPECT_EQ(query_sq(qp.get()).get(of_sq(PRM(sqc, cqn))), rings_of(send_cq.get()).cqn);
+    EXPECT_EQ(query_sq(qp).get(of_sq(PRM(sqc, cqn))), rings_of(endpoint.send_cq.get()).cqn);
 
     const Answer tis =
-        asked(mlx5dv_devx_qp_query, qp.get(), REQUEST(QUERY_TIS, query_tis).number(rings.tisn));
+        asked(mlx5dv_devx_qp_query, qp, REQUEST(QUERY_TIS, query_tis).number(rings.tisn));
     const Answer tir =
-        asked(mlx5dv_devx_qp_query, qp.get(), REQUEST(QUERY_TIR, query_tir).number(rings.tirn));
+        asked(mlx5dv_devx_qp_query, qp, REQUEST(QUERY_TIR, query_tir).number(rings.tirn));
     const uint32_t own_domain =
         tis.get(inside(PRM(query_tis_out, tis_context), PRM(tisc, transport_domain)));
     EXPECT_NE(own_domain, 0u);
@@ -87,14 +85,12 @@ TEST_F(DevxTest, SendQueuesOfVerbsAreWhatTheyWereMadeAs) {
 }
 
 TEST_F(DevxTest, ReceiveQueuesOfVerbsAreWhatTheyWereMadeAs) {
-    const CqHandle send_cq(ibv_create_cq(context.get(), 64, nullptr, nullptr, 0)),
-        receive_cq(ibv_create_cq(context.get(), 64, nullptr, nullptr, 0));
-    const QpHandle qp = make_qp(pd.get(), send_cq.get(), receive_cq.get(), 64);
-    ASSERT_TRUE(qp);
-    const mlx5dv_qp rings = test::rings_of(qp.get());
-    const Answer rq = query_rq(qp.get());
+    const Endpoint endpoint(context.get(), pd.get());
+    ibv_qp* const qp = endpoint.qp.get();
+    const mlx5dv_qp rings = test::rings_of(qp);
+    const Answer rq = query_rq(qp);
     EXPECT_EQ(rq.get(of_rq(PRM(rqc, state))), 0u);
-    EXPECT_EQ(rq.get(of_rq(PRM(rqc, cqn))), rings_of(receive_cq.get()).cqn);
+    EXPECT_EQ(rq.get(of_rq(PRM(rqc, cqn))), rings_of(endpoint.receive_cq.get()).cqn);
     EXPECT_EQ(rq.get(of_rq(PRM(rqc, vsd))), 1u) << "tags stay";
     EXPECT_EQ(rq.get(of_rq(PRM(rqc, scatter_fcs))), 0u);
     EXPECT_EQ(rq.get(of_rq(PRM(rqc, flush_in_error_en))), 1u);

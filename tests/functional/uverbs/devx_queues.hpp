@@ -6,6 +6,11 @@
 
 namespace test {
 
+inline int destroy_event_channel(mlx5dv_devx_event_channel* channel) {
+    mlx5dv_devx_destroy_event_channel(channel);
+    return 0;
+}
+
 /// A send queue and a receive queue created by commands, and a flow from one to the other.
 class DevxQueueTest : public DevxTest {
   protected:
@@ -155,7 +160,26 @@ class DevxQueueTest : public DevxTest {
         *reinterpret_cast<volatile uint64_t*>(static_cast<uint8_t*>(uar->base_addr) + 0x20) = value;
     }
 
+    /// Subscribes `channel` for completions, once for each cookie from `first` on, and receives a
+    /// packet.
+    void complete_for(uint64_t first, uint64_t cookies) {
+        channel.reset(mlx5dv_devx_create_event_channel(
+            context.get(), static_cast<mlx5dv_devx_create_event_channel_flags>(0)));
+        ASSERT_TRUE(channel) << std::strerror(errno);
+        uint16_t completion = 0;
+        for (uint64_t cookie = first; cookie < first + cookies; cookie++)
+            ASSERT_EQ(mlx5dv_devx_subscribe_devx_event(channel.get(), receive_cq.get(),
+                                                       sizeof completion, &completion, cookie),
+                      0);
+        lead_to_tir();
+        post_receive();
+        arm(receive_cqn);
+        send(UdpFrame{}.bytes());
+        ASSERT_TRUE(wait_cqe(kReceiveCq));
+    }
+
     using MatcherHandle = Handle<mlx5dv_flow_matcher, mlx5dv_destroy_flow_matcher>;
+    using EventChannelHandle = Handle<mlx5dv_devx_event_channel, destroy_event_channel>;
     std::vector<uint8_t> buffer = std::vector<uint8_t>(4096);
     MrHandle mr;
     uint32_t indirect_key = 0; ///< the last one created
@@ -163,6 +187,7 @@ class DevxQueueTest : public DevxTest {
     DevxHandle send_cq, receive_cq, rq, tir, tis, sq;
     MatcherHandle matcher;
     FlowHandle flow;
+    EventChannelHandle channel; ///< of complete_for()
 };
 
 } // namespace test

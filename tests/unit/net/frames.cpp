@@ -111,9 +111,9 @@ Spec ipv6_spec() {
     return spec;
 }
 
-Bytes vxlan(uint32_t vni, const Bytes& inner, bool udp_checksum) {
+Bytes vxlan(uint32_t vni, const Bytes& inner, bool udp_checksum, uint16_t port) {
     Spec outer;
-    outer.dst_port = 4789;
+    outer.dst_port = port;
     outer.udp_checksum = udp_checksum;
     outer.payload = {0x08, 0, 0, 0};
     outer.payload.resize(8);

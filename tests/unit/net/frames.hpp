@@ -58,7 +58,8 @@ struct Spec {
 [[nodiscard]] Bytes build(const Spec& spec);
 [[nodiscard]] Spec ipv6_spec();
 /// A VXLAN packet (outer UDP/IPv4) around a whole frame.
-[[nodiscard]] Bytes vxlan(uint32_t vni, const Bytes& inner, bool udp_checksum = false);
+[[nodiscard]] Bytes vxlan(uint32_t vni, const Bytes& inner, bool udp_checksum = false,
+                          uint16_t port = 4789);
 /// Bytes that differ between positions.
 [[nodiscard]] Bytes pattern(size_t bytes, uint8_t seed = 0);
 [[nodiscard]] Bytes padded(Bytes frame, size_t bytes = 60);

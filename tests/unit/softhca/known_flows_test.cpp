@@ -112,11 +112,7 @@ TEST_F(KnownFlows, PortsOfTunnelsAreLookedAtInEachPacket) {
     FlowAttr attr;
     attr.tirs = {*device->create_tir(tir)};
     ASSERT_TRUE(device->create_flow(attr));
-    const Bytes tunnel = [] {
-        Bytes frame = frames::vxlan(5, frames::build(Spec{}));
-        frames::put16(frame, 36, kPort);
-        return frame;
-    }();
+    const Bytes tunnel = frames::vxlan(5, frames::build(Spec{}), false, kPort);
     Bytes data = tunnel;
     data[kVxlanFlags] = 0;
     for (const bool known : {false, true}) {

@@ -245,8 +245,7 @@ TEST_F(RewriteTest, RegistersReachTheNextTableAndTheCompletion) {
 TEST_F(RewriteTest, TunnelsComeOff) {
     const Bytes inner = frames::build(tcp());
     EXPECT_EQ(received(frames::vxlan(5, inner), {.decap = true}), inner);
-    Bytes elsewhere = frames::vxlan(5, inner);
-    frames::put16(elsewhere, 36, 8472);
+    const Bytes elsewhere = frames::vxlan(5, inner, false, 8472);
     device->set_vxlan_ports({{8472}});
     EXPECT_EQ(received(elsewhere, {.decap = true}), inner);
     Spec geneve;

@@ -227,8 +227,7 @@ TEST_F(SteV1Test, WhatATunnelCarriesComesOut) {
     const MaskSte decap = mask_ste(
         to_tir(tir), Actions().remove_to(HeaderAnchor::start, HeaderAnchor::inner_l2).flow_tag(7));
     EXPECT_EQ(passed_by(decap, frames::vxlan(1, inner)), inner);
-    Bytes elsewhere = frames::vxlan(1, inner);
-    frames::put16(elsewhere, 36, 8472);
+    const Bytes elsewhere = frames::vxlan(1, inner, false, 8472);
     device->set_vxlan_ports({{8472}});
     EXPECT_EQ(passed_by(decap, elsewhere), inner);
     receive(inner);
