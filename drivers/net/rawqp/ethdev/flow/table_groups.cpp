@@ -116,7 +116,7 @@ void FlowTable::Impl::prepare(rte_flow_template_table& table) {
     for (const Recipe& recipe : table.recipes)
         for (const RulePart& part : recipe.model->parts()) {
             const uint16_t level = level_of(*recipe.model, part);
-            if (auto kept = steering.prepare(request.of(part, level), table.rules))
+            if (auto kept = steering.prepare(request.of(part, level), table.slots->count()))
                 prepared.push_back(std::move(kept));
             request.let_go();
         }

@@ -147,7 +147,6 @@ FlowTable::Impl::make_table(const rte_flow_template_table_attr& attributes,
         return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ATTR, &attributes, "{}", why);
     auto table = std::make_unique<rte_flow_template_table>();
     table->attributes = attributes.flow_attr;
-    table->rules = attributes.nb_flows;
     size_t bytes = 0, parts = 0;
     for (const rte_flow_pattern_template* const pattern : patterns)
         if (auto ok = check_template(pattern_templates, pattern, "pattern template", "a pattern",

@@ -97,6 +97,7 @@ class RuleSlots final : public RuleMemory {
     void release(void* slot, size_t) override { free_.push_back(slot); }
     /// Room for one.
     [[nodiscard]] size_t bytes() const { return units_ * sizeof(std::max_align_t); }
+    [[nodiscard]] size_t count() const { return count_; }
     [[nodiscard]] bool all_free() const { return free_.size() == count_; }
     [[nodiscard]] size_t number_of(const void* slot) const {
         return static_cast<size_t>(static_cast<const std::max_align_t*>(slot) - memory_.get()) /
@@ -146,7 +147,6 @@ values_of(const Plan& plan, const rte_flow& model, const rte_flow_pattern_templa
 
 struct rte_flow_template_table {
     rte_flow_attr attributes;
-    uint32_t rules; ///< that there may be
     std::vector<rte_flow_pattern_template*> patterns;
     std::vector<rte_flow_actions_template*> actions;
     std::vector<rawqp::Recipe> recipes;   ///< of all pairs, those of a pattern together

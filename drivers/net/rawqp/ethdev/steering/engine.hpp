@@ -152,7 +152,7 @@ class SoftwareEngine : public Engine {
     /// For a request of a group above 0: keeps, as long as the result is there, what it shares with
     /// requests of other values, with room for so many rules. Nothing is lost if it is null: rules
     /// make what they need.
-    [[nodiscard]] virtual PartRef prepare(const SteeringRequest& request, uint32_t rules) = 0;
+    [[nodiscard]] virtual PartRef prepare(const SteeringRequest& request, size_t rules) = 0;
     /// Waits until the device has all rules as requested; requests of other engines are complete
     /// when the device answers. 0 or an errno.
     [[nodiscard]] virtual int settle() = 0;

@@ -115,7 +115,7 @@ class Software final : public SoftwareEngine {
     void use_lro(const std::optional<LroTerms>& terms) override { tirs_.use_lro(terms); }
     [[nodiscard]] bool create(const SteeringRequest& request, ibv_qp* qp,
                               DeviceRule& rule) override;
-    [[nodiscard]] PartRef prepare(const SteeringRequest& request, uint32_t rules) override;
+    [[nodiscard]] PartRef prepare(const SteeringRequest& request, size_t rules) override;
     [[nodiscard]] int settle() override { return rules_.settle(); }
 
   private:
@@ -261,7 +261,7 @@ bool Software::fill(const SteeringRequest& request, DeviceRule& rule, SoftwareRu
 /// of the time that all insertions take. It makes one of the final size only where a definer covers
 /// the mask (ENOTSUP otherwise). Without that, or if there turn out to be more rules, the table
 /// grows with them.
-PartRef Software::prepare(const SteeringRequest& request, uint32_t rules) {
+PartRef Software::prepare(const SteeringRequest& request, size_t rules) {
     constexpr uint32_t kMostLog = 20; // 64 MiB of the device's memory
     PartRef use;
     Matcher* const matcher = acquire_matcher(request, match_of(match_, request), use);

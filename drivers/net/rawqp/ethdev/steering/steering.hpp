@@ -108,7 +108,7 @@ class Steering {
     void set_way(GroupWay way) { way_ = way; }
     /// See SoftwareEngine::prepare(); null for requests of other engines, whose rules have nothing
     /// to prepare.
-    [[nodiscard]] PartRef prepare(const SteeringRequest& request, uint32_t rules) {
+    [[nodiscard]] PartRef prepare(const SteeringRequest& request, size_t rules) {
         if (software_ == nullptr || request.engine != software_) return nullptr;
         return software_->prepare(request, rules);
     }
