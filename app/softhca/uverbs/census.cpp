@@ -31,13 +31,13 @@ struct Users {
     explicit Users(const ObjectTable& objects) {
         objects.for_each<Mr>([&](const Mr& mr) { of_pd[mr.pd]++; });
         objects.for_each<Wq>([&](const Wq& wq) {
-            of_pd[wq.pd]++;
-            of_cq[wq.cq]++;
+            of_pd[wq.description.attr.pd]++;
+            of_cq[wq.description.attr.cqn]++;
         });
         objects.for_each<Qp>([&](const Qp& qp) {
             of_pd[qp.pd]++;
-            if (qp.send_cq) of_cq[qp.send_cq]++;
-            if (qp.recv_cq) of_cq[qp.recv_cq]++;
+            if (qp.sqn) of_cq[qp.sq.attr.cqn]++;
+            if (qp.rqn) of_cq[qp.rq.attr.cqn]++;
         });
     }
 };

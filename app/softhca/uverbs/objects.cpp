@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "app/softhca/uverbs/objects.hpp"
 
+#include "app/softhca/core/q_counters.hpp"
+
 #include <algorithm>
 #include <cerrno>
 
@@ -37,6 +39,13 @@ std::vector<prm::Ref> Qp::numbers() const {
     if (sqn) known.push_back({prm::Kind::sq, sqn});
     if (sq.tisn) known.push_back({prm::Kind::tis, sq.tisn});
     return known;
+}
+
+void count_for_driver(core::Device& device, core::Number rqn, prm::RqDescription& rq,
+                      DeviceNumbers* known_to) {
+    (void)device.bind_q_counter(rqn, core::kOwnQCounter);
+    rq.q_counter = core::kOwnQCounter;
+    if (known_to) known_to->update_rq(rqn, rq, prm::RqPart::q_counter);
 }
 
 void Qp::describe(DeviceNumbers& to) const {

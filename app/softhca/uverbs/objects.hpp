@@ -129,7 +129,6 @@ struct Cq final : Object {
 /// A separate receive queue (ibv_wq).
 struct Wq final : Object {
     core::Number rqn = 0;
-    core::Number pd = 0, cq = 0;
     prm::RqDescription description;
     EventSource events;
     std::vector<prm::Ref> numbers() const override { return {{prm::Kind::rq, rqn}}; }
@@ -140,6 +139,11 @@ struct Wq final : Object {
     }
     Errno take_down(core::Device& device) override;
 };
+
+/// Lets an RQ count in the kernel driver's own Q counter, as that driver does whenever it makes one
+/// ready; `known_to`: of the object that has the RQ.
+void count_for_driver(core::Device& device, core::Number rqn, prm::RqDescription& rq,
+                      DeviceNumbers* known_to);
 
 struct IndirectionTable final : Object {
     core::Number rqt = 0;
@@ -157,7 +161,7 @@ struct Qp final : Object {
     core::TirAttr tir;                       ///< what the TIR was made as
     prm::SqDescription sq; ///< its TIS is that of a DevX context's SQ, for commands that ask
     prm::RqDescription rq;
-    core::Number pd = 0, send_cq = 0, recv_cq = 0;
+    core::Number pd = 0;
     Pd* rss_pd = nullptr; ///< of an RSS QP: it counts this as a user
     uint8_t port = 0;     ///< 0 until the program names it
     uint8_t state = 0;    ///< enum ib_qp_state as last set

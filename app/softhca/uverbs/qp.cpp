@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // RAW_PACKET queue pairs: an SQ, an RQ, and a TIR through which flows reach the RQ.
-#include "app/softhca/core/q_counters.hpp"
 #include "app/softhca/core/rings/mlx5/doorbells.hpp"
 #include "app/softhca/core/ste/entry.hpp"
 #include "app/softhca/identity.hpp"
@@ -97,7 +96,6 @@ Errno add_sq(Context& context, const ib_uverbs_ex_create_qp& request,
     const auto sqn = context.device->create_sq(qp.sq.attr);
     if (!sqn) return errno_of(sqn);
     qp.sqn = *sqn;
-    qp.send_cq = cq->number;
     return 0;
 }
 
@@ -137,7 +135,6 @@ Errno add_rq(Context& context, const ib_uverbs_ex_create_qp& request,
     // As mlx5_ib, which tells what the ring has room for.
     qp.max_recv_wr = wqes;
     qp.max_recv_sge = (1u << driver.rq_wqe_shift) / uint32_t{sizeof(mlx5::WqeDataSeg)};
-    qp.recv_cq = cq->number;
     core::TirAttr direct;
     direct.rqn = *rqn;
     direct.tunnels = (driver.flags & MLX5_QP_FLAG_TUNNEL_OFFLOADS) != 0;
@@ -243,13 +240,8 @@ Errno move_queues(core::Device& device, const Qp& qp, QueueState sq, QueueState 
     return 0;
 }
 
-/// The kernel's driver binds an RQ to its own Q counter whenever it makes it ready.
 Errno make_receive(core::Device& device, Qp& qp) {
-    if (qp.rqn) {
-        (void)device.bind_q_counter(qp.rqn, core::kOwnQCounter);
-        qp.rq.q_counter = core::kOwnQCounter;
-        if (qp.known_to) qp.known_to->update_rq(qp.rqn, qp.rq, prm::RqPart::q_counter);
-    }
+    if (qp.rqn) count_for_driver(device, qp.rqn, qp.rq, qp.known_to);
     return move_queues(device, qp, QueueState::reset, QueueState::ready);
 }
 

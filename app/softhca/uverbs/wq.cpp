@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Receive work queues and the indirection tables that RSS spreads over.
-#include "app/softhca/core/q_counters.hpp"
 #include "app/softhca/core/rings/mlx5/doorbells.hpp"
 #include "app/softhca/identity.hpp"
 #include "app/softhca/uverbs/commands.hpp"
@@ -101,8 +100,6 @@ Errno create_wq(Context& context, const WriteCommand& command) {
     const auto rqn = context.device->create_rq(attributes);
     if (!rqn) return errno_of(rqn);
     wq->rqn = *rqn;
-    wq->pd = attributes.pd;
-    wq->cq = attributes.cqn;
     wq->description = {.attr = std::move(attributes),
                        .place = {.ring = driver.buf_addr, .record = driver.db_addr},
                        .pads_writes =
@@ -150,12 +147,8 @@ Errno modify_wq(Context& context, const WriteCommand& command) {
         }
     }
     if (!change || *wanted == *now) return 0;
-    // The kernel's driver binds an RQ to its own Q counter whenever it makes it ready.
-    if (*wanted == QueueState::ready) {
-        (void)context.device->bind_q_counter(wq->rqn, core::kOwnQCounter);
-        wq->description.q_counter = core::kOwnQCounter;
-        wq->tell(prm::RqPart::q_counter);
-    }
+    if (*wanted == QueueState::ready)
+        count_for_driver(*context.device, wq->rqn, wq->description, wq->known_to);
     return errno_of(context.device->modify_rq(wq->rqn, *wanted));
 }
 

@@ -67,11 +67,15 @@ void User::record(const prm::Ref& object) {
     });
 }
 
-void User::describe(const prm::Ref& object, std::vector<uint8_t> context) {
+template <class Change> void User::change(const prm::Ref& object, Change change) {
     firmware->with_firmware([&](prm::Firmware& prm) {
         if (prm::Object* const known = prm.objects.look_up(object.kind, object.number))
-            known->context = std::move(context);
+            change(known->context);
     });
+}
+
+void User::describe(const prm::Ref& object, std::vector<uint8_t> context) {
+    change(object, [&](std::vector<uint8_t>& now) { now = std::move(context); });
 }
 
 void User::describe_tir(core::Number tirn, const core::TirAttr& tir) {
@@ -95,17 +99,11 @@ void User::describe_rq(core::Number rqn, const prm::RqDescription& rq) {
 }
 
 void User::update_cq(core::Number cqn, const prm::CqDescription& cq, prm::CqPart part) {
-    firmware->with_firmware([&](prm::Firmware& prm) {
-        if (prm::Object* const known = prm.objects.look_up(prm::Kind::cq, cqn))
-            prm::update(known->context, cq, part);
-    });
+    change({prm::Kind::cq, cqn}, [&](std::vector<uint8_t>& now) { prm::update(now, cq, part); });
 }
 
 void User::update_rq(core::Number rqn, const prm::RqDescription& rq, prm::RqPart part) {
-    firmware->with_firmware([&](prm::Firmware& prm) {
-        if (prm::Object* const known = prm.objects.look_up(prm::Kind::rq, rqn))
-            prm::update(known->context, rq, part);
-    });
+    change({prm::Kind::rq, rqn}, [&](std::vector<uint8_t>& now) { prm::update(now, rq, part); });
 }
 
 bool User::in_use(const prm::Ref& object) {

@@ -44,6 +44,8 @@ class User final : public DevxUser {
     const std::shared_ptr<PortFirmware> firmware;
 
   private:
+    /// Calls change(what a query says of the object), if that is recorded.
+    template <class Change> void change(const prm::Ref& object, Change change);
     /// What a query says of a recorded object.
     void describe(const prm::Ref& object, std::vector<uint8_t> context);
 
