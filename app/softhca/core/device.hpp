@@ -296,6 +296,7 @@ class Device {
     void set_other_addresses(std::vector<std::array<uint8_t, 6>> addresses);
     /// By which VXLAN is recognised from now on, in offloads and rules.
     void set_vxlan_ports(const net::VxlanPorts& ports);
+    [[nodiscard]] net::VxlanPorts vxlan_ports() const;
     /// Makes the device keep its clock (that of CQE timestamps) at `where`, which outlives it.
     void show_clock(net::be64* where);
     /// Administrative link state; the port is up when this and the wire are, and nobody has pulled

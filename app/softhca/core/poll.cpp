@@ -192,6 +192,11 @@ void Device::set_vxlan_ports(const net::VxlanPorts& ports) {
     state_->port.set_vxlan_ports(ports);
 }
 
+net::VxlanPorts Device::vxlan_ports() const {
+    const ControlLock lock(*state_);
+    return state_->port.vxlan_ports();
+}
+
 void Device::set_other_addresses(std::vector<std::array<uint8_t, 6>> addresses) {
     const ControlLock lock(*state_);
     state_->port.set_other_addresses(std::move(addresses));

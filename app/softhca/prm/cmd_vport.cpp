@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The function's virtual port: link, addresses, MTU, counters.
 #include "app/softhca/prm/command_tools.hpp"
+#include "common/net/parse.hpp"
 
 #include <algorithm>
 
@@ -146,11 +147,11 @@ FwStatus query_vport_counter(Firmware& firmware, Command& command) {
 
 /// Puts `to` in the place of `from`. Either may be 0, which stands for a free place.
 bool exchange_vxlan_port(Firmware& firmware, uint16_t from, uint16_t to) {
-    auto& ports = firmware.vxlan_ports.ports;
-    const auto place = std::ranges::find(ports, from);
-    if (place == ports.end()) return false;
+    net::VxlanPorts vxlan = firmware.device.vxlan_ports();
+    const auto place = std::ranges::find(vxlan.ports, from);
+    if (place == vxlan.ports.end()) return false;
     *place = to;
-    firmware.device.set_vxlan_ports(firmware.vxlan_ports);
+    firmware.device.set_vxlan_ports(vxlan);
     return true;
 }
 
@@ -159,7 +160,7 @@ FwStatus add_vxlan_port(Firmware& firmware, Command& command) {
     const auto port =
         static_cast<uint16_t>(command.input().get(PRM(add_vxlan_udp_dport_in, vxlan_udp_port)));
     if (port == 0) return FwStatus::bad_parameter;
-    if (firmware.vxlan_ports.contain(port)) return FwStatus::ok;
+    if (firmware.device.vxlan_ports().contain(port)) return FwStatus::ok;
     return exchange_vxlan_port(firmware, 0, port) ? FwStatus::ok : FwStatus::no_resources;
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "app/softhca/prm/firmware.hpp"
 
+#include "common/net/parse.hpp"
+
 #include <algorithm>
 #include <cstdio>
 #include <utility>
@@ -214,7 +216,7 @@ void Firmware::reset() {
     beacon_end = {};
     device.set_other_addresses({});
     device.set_loopback(kLoopback);
-    device.set_vxlan_ports(vxlan_ports = {});
+    device.set_vxlan_ports({});
     caps = make_capabilities(users_, vhca.id(), device.config().steering_format);
 }
 

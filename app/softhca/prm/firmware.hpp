@@ -9,7 +9,6 @@
 #include "app/softhca/prm/memory.hpp"
 #include "app/softhca/prm/objects.hpp"
 #include "app/softhca/prm/vhca.hpp"
-#include "common/net/parse.hpp"
 
 #include <array>
 #include <atomic>
@@ -184,8 +183,7 @@ class Firmware final : private core::Listener {
     core::DmaArea all_memory; ///< for keys that name guest-physical addresses
     uint32_t reserved_lkey = 0;
     core::Number reserved_pd = 0;
-    net::VxlanPorts vxlan_ports; ///< as the device has them
-    VportCounts cleared_counts;  ///< when QUERY_VPORT_COUNTER last cleared them
+    VportCounts cleared_counts; ///< when QUERY_VPORT_COUNTER last cleared them
 
     core::Listener* listener() { return this; }
     /// The registers of an existing UAR.

@@ -32,6 +32,19 @@ TEST_P(SettingsTest, VxlanHasAsManyPortsAsThereIsRoomFor) {
     EXPECT_EQ(add(kStandard), FwStatus::ok);
 }
 
+TEST_P(SettingsTest, AFunctionBeginsWithTheStandardPortOfVxlan) {
+    const Request add = REQUEST(ADD_VXLAN_UDP_DPORT, add_vxlan_udp_dport)
+                            .set(PRM(add_vxlan_udp_dport_in, vxlan_udp_port), 8472);
+    ASSERT_EQ(status(add), FwStatus::ok);
+    ASSERT_EQ(status(REQUEST(TEARDOWN_HCA, teardown_hca)), FwStatus::ok);
+    EXPECT_EQ(status(REQUEST(DELETE_VXLAN_UDP_DPORT, delete_vxlan_udp_dport)
+                         .set(PRM(delete_vxlan_udp_dport_in, vxlan_udp_port), 8472)),
+              FwStatus::bad_parameter);
+    EXPECT_EQ(status(REQUEST(DELETE_VXLAN_UDP_DPORT, delete_vxlan_udp_dport)
+                         .set(PRM(delete_vxlan_udp_dport_in, vxlan_udp_port), 4789)),
+              FwStatus::ok);
+}
+
 TEST_P(SettingsTest, InterfaceStepsAreThoseThatAreOffered) {
     const auto offered =
         run(REQUEST(QUERY_ISSI, query_issi)).get(PRM(query_issi_out, supported_issi_dw0));
