@@ -12,6 +12,9 @@
 #include <csignal>
 #include <fmt/format.h>
 #include <set>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 #include <vector>
 #include <x86intrin.h>
 
@@ -19,7 +22,25 @@ extern "C" const char __executable_start; // from the linker. NOLINT(bugprone-re
 
 namespace rings_test {
 
-/// Single-steps with the CPU's trap flag: the kernel sends SIGTRAP after each instruction.
+/// Makes EAL's memory private to each process that fork() creates: EAL maps a file, shared.
+inline bool own_memory_after_fork() {
+    static const bool own =
+        test_eal::start() &&
+        rte_memseg_list_walk(
+            [](const rte_memseg_list* list, void*) {
+                auto* const first = static_cast<rte_memseg*>(rte_fbarray_get(&list->memseg_arr, 0));
+                const int fd = rte_memseg_get_fd_thread_unsafe(first);
+                if (fd < 0) return 0; // private already
+                const void* const mapped = mmap(list->base_va, list->len, PROT_READ | PROT_WRITE,
+                                                MAP_PRIVATE | MAP_FIXED, fd, 0);
+                return mapped == list->base_va ? 0 : -1;
+            },
+            nullptr) == 0;
+    return own;
+}
+
+/// Single-steps with the CPU's trap flag: the kernel sends SIGTRAP after each instruction. A child
+/// is forked after each of the chosen ones, and goes on as if the process had been killed there.
 class StepByStep {
   public:
     StepByStep() {
@@ -32,9 +53,9 @@ class StepByStep {
     StepByStep(const StepByStep&) = delete;
     StepByStep& operator=(const StepByStep&) = delete;
 
-    /// Runs that many instructions of `code`. Returns true if it ended before.
-    template <class Code> bool run(uint64_t instructions, const Code& code) {
-        left = instructions;
+    /// Runs `code`. Returns true in this process, and false in a child in which it was killed.
+    template <class Code> bool run(const Code& code) {
+        steps = 0;
         if (sigsetjmp(killed, 0) != 0) return false;
         __writeeflags(__readeflags() | kTrap);
         code();
@@ -51,42 +72,56 @@ class StepByStep {
         return result;
     }
 
-    static inline uint64_t steps = 0; ///< in all runs
-    /// The first instruction that was not executed, for `addr2line -Cfipe rawqp-unit`.
+    static inline uint64_t steps = 0;  ///< in this run
+    static inline uint64_t stride = 0; ///< a child after every so many; 0: none
+    static inline bool in_child = false;
+    static inline uint64_t failed = 0; ///< the number of steps after which a child found a fault
+    /// The first instruction that was not executed, for `addr2line -Cfipe rawqp-unit-rings`.
     [[nodiscard]] static std::string where() { return fmt::format("{:#x}", at); }
 
   private:
     static constexpr uint64_t kTrap = 0x100; ///< in EFLAGS
     static void on_step(int, siginfo_t*, void* context) {
         ++steps;
-        left = left - 1;
-        if (left != 0) return;
+        if (stride == 0 || steps % stride != 0 || failed != 0) return;
         const auto& registers = static_cast<ucontext_t*>(context)->uc_mcontext.gregs;
         at = static_cast<uint64_t>(registers[REG_RIP]) -
              reinterpret_cast<uint64_t>(&__executable_start);
-        siglongjmp(killed, 1);
+        const pid_t child = _Fork(); // fork() would wait for locks that `code` may hold
+        if (child == 0) {
+            in_child = true;
+            siglongjmp(killed, 1);
+        }
+        int status = -1;
+        if (child < 0 || waitpid(child, &status, 0) != child || status != 0) failed = steps;
     }
-    static inline volatile uint64_t left;
     static inline uint64_t at;
     static inline sigjmp_buf killed;
     struct sigaction before_ {};
 };
 
-/// Calls `killed_after(steps)`, which returns whether the code ended before that, with steps spread
-/// over the whole code. Each step costs a trap, so not every instruction is tried unless the
-/// environment has RAWQP_EVERY_INSTRUCTION=1.
-template <class Killed> void kill_everywhere(const Killed& killed_after) {
-    constexpr uint64_t kToItsEnd = UINT64_MAX, kPoints = 100, kSteps = 100'000; // approximate total
-    const uint64_t before = StepByStep::steps;
-    ASSERT_TRUE(killed_after(kToItsEnd));
-    const uint64_t all = StepByStep::steps - before;
+/// Calls `attempt`, which runs code with StepByStep and checks what it leaves behind: as it ends,
+/// and killed after a hundred of its instructions, or after each if the environment has
+/// RAWQP_EVERY_INSTRUCTION=1.
+template <class Attempt> void kill_everywhere(const Attempt& attempt) {
+    constexpr uint64_t kPoints = 100;
+    ASSERT_TRUE(own_memory_after_fork());
+    StepByStep::stride = 0;
+    attempt();
+    const uint64_t all = StepByStep::steps;
+    ASSERT_GT(all, 0u);
+    if (testing::Test::HasFailure()) return;
     const bool each = getenv("RAWQP_EVERY_INSTRUCTION") != nullptr;
-    const uint64_t points = std::clamp<uint64_t>(2 * kSteps / all, 10, kPoints);
-    const uint64_t stride = each ? 1 : std::max<uint64_t>(all / points, 1);
-    for (uint64_t steps = 1; steps <= all && !testing::Test::HasFailure(); steps += stride) {
-        SCOPED_TRACE(testing::Message() << "killed after instruction " << steps << " of " << all);
-        killed_after(steps);
+    StepByStep::stride = each ? 1 : std::max<uint64_t>(all / kPoints, 1);
+    StepByStep::failed = 0;
+    fflush(nullptr); // a child writes what is buffered, too
+    attempt();
+    if (StepByStep::in_child) {
+        fflush(nullptr);
+        _exit(testing::Test::HasFailure() ? 1 : 0);
     }
+    EXPECT_EQ(StepByStep::failed, 0u) << "killed after that many instructions of " << all << ", at "
+                                      << StepByStep::where() << ", see above";
 }
 
 /// A pool that a killed process does not leave locked, as it would DPDK's rings: what its code was
@@ -109,12 +144,14 @@ class SturdyPool {
         }
         objects = everything_;
         available = objects.size();
+        overfilled = false;
     }
     /// The number of mbufs that are missing. Fails the test if one is there twice.
     [[nodiscard]] size_t lacking() const {
         rte_mempool_cache_flush(nullptr, pool.get());
         const std::set<void*> different(objects.begin(), objects.begin() + available);
         EXPECT_EQ(different.size(), available) << "freed twice";
+        EXPECT_FALSE(overfilled) << "freed twice";
         return objects.size() - available;
     }
 
@@ -134,7 +171,8 @@ class SturdyPool {
             };
             ops.free = [](rte_mempool*) {};
             ops.enqueue = [](rte_mempool*, void* const* from, unsigned count) {
-                if (count > objects.size() - available) return -ENOBUFS; // see lacking()
+                overfilled |= count > objects.size() - available;
+                if (overfilled) return -ENOBUFS; // see lacking()
                 memcpy(&objects[available], from, count * sizeof *from);
                 rte_compiler_barrier();
                 available += count;
@@ -155,6 +193,7 @@ class SturdyPool {
 
     static inline std::vector<void*> objects;
     static inline size_t available; ///< that many, from the front
+    static inline bool overfilled;  ///< by mbufs that were there already
     std::vector<void*> everything_;
 };
 

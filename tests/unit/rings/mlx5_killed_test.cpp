@@ -66,15 +66,14 @@ class Mlx5TxKilled : public Mlx5Tx, public testing::WithParamInterface<TxCase> {
     void another_goes_on(uint32_t before, bool shared = false) {
         constexpr size_t kAskEvery = 16; // of 64 descriptors
         const uint16_t burst_size = GetParam().burst;
-        kill_everywhere([&](uint64_t steps) {
+        kill_everywhere([&] {
             start_anew();
             for (uint32_t i = 0; i < before; ++i)
                 expect_sent(100 * i, burst_size);
             std::vector<rte_mbuf*> burst_packets = packets(900, burst_size);
             for (rte_mbuf* const mbuf : burst_packets)
                 rte_mbuf_refcnt_update(mbuf, shared ? 1 : 0);
-            const bool ended =
-                step_by_step.run(steps, [&] { send(burst_packets.data(), burst_size); });
+            const bool ended = step_by_step.run([&] { send(burst_packets.data(), burst_size); });
             SCOPED_TRACE("at " + StepByStep::where());
             execute_all();
             expect_sent(1000, kNext);
@@ -85,7 +84,6 @@ class Mlx5TxKilled : public Mlx5Tx, public testing::WithParamInterface<TxCase> {
             EXPECT_LE(mbufs.lacking(), held + (ended ? 0 : kAskEvery + 2 * burst_size))
                 << "to be sent, or completed and to be freed";
             EXPECT_EQ(ring->counters.errors, 0u);
-            return ended;
         });
     }
 
@@ -93,7 +91,7 @@ class Mlx5TxKilled : public Mlx5Tx, public testing::WithParamInterface<TxCase> {
     void another_recovers() {
         const uint16_t burst_size = GetParam().burst;
         const Silence silence;
-        kill_everywhere([&](uint64_t steps) {
+        kill_everywhere([&] {
             start_anew();
             expect_sent(0, burst_size);
             send(packets(100, burst_size));
@@ -101,8 +99,7 @@ class Mlx5TxKilled : public Mlx5Tx, public testing::WithParamInterface<TxCase> {
             execute_wqe();
             break_queue(mlx5::CqeSyndrome::local_protection);
             std::vector<rte_mbuf*> burst_packets = packets(900, burst_size);
-            const bool ended =
-                step_by_step.run(steps, [&] { send(burst_packets.data(), burst_size); });
+            const bool ended = step_by_step.run([&] { send(burst_packets.data(), burst_size); });
             SCOPED_TRACE("at " + StepByStep::where());
             const auto in_error = [&] {
                 return rawqp::kMlx5Format.tx_descriptor_status(ring, 0) == RTE_ETH_TX_DESC_UNAVAIL;
@@ -114,7 +111,6 @@ class Mlx5TxKilled : public Mlx5Tx, public testing::WithParamInterface<TxCase> {
             settle();
             EXPECT_LE(mbufs.lacking(), ended ? 0u : 4u * burst_size);
             EXPECT_LE(ring->counters.errors, 4u * burst_size) << "those that failed, counted twice";
-            return ended;
         });
     }
     /// The device's part of a reset is not done by the killed process.
@@ -192,14 +188,14 @@ class RxKilled : public Rings, public testing::WithParamInterface<std::tuple<RxC
 
     /// The queue has failed. This process is killed in the burst that finds out, and another one
     /// makes the queue receive again. Returns whether the burst had ended before.
-    bool another_recovers(uint64_t steps) {
+    bool another_recovers() {
         const auto reset = this->mrs.on_reset;
         this->resets = 0;
         // The device's part is not done by the killed process.
         this->mrs.on_reset = [reset] { return StepByStep::elsewhere(reset); };
         this->break_queue(mlx5::CqeSyndrome::local_protection);
         rte_mbuf* got[8];
-        const bool ended = step_by_step.run(steps, [&] { this->receive(got, 8); });
+        const bool ended = step_by_step.run([&] { this->receive(got, 8); });
         EXPECT_TRUE(!ended || this->resets == 1);
         // A reset is attempted at most once per millisecond; buffers that this process has posted
         // may be posted again.
@@ -242,14 +238,14 @@ class Mlx5RxKilled : public RxKilled<Mlx5Rx> {
 
 TEST_P(Mlx5RxKilled, AnotherProcessGoesOn) {
     constexpr uint16_t kFirst = 4, kSecond = 14; // the second burst replaces buffers
-    kill_everywhere([&](uint64_t steps) {
+    kill_everywhere([&] {
         start_anew();
         deliver_some(kFirst);
         take_the_rest(kFirst, kBytes);
         deliver_some(kSecond);
         rte_mbuf* got[32];
         uint16_t count = 0;
-        const bool ended = step_by_step.run(steps, [&] { count = receive(got, 32); });
+        const bool ended = step_by_step.run([&] { count = receive(got, 32); });
         SCOPED_TRACE("at " + StepByStep::where());
         if (ended) rte_pktmbuf_free_bulk(got, count);
         for (int i = 0; i < 4 && !HasFailure(); ++i) {
@@ -261,7 +257,6 @@ TEST_P(Mlx5RxKilled, AnotherProcessGoesOn) {
         const size_t replaced = size_t{kFirst + kSecond} * spec.segments;
         const size_t in_cache = 2 * size_t{variant.cache};
         EXPECT_LE(mbufs.lacking(), ended ? 0u : kSecond + replaced + in_cache);
-        return ended;
     });
 }
 
@@ -271,11 +266,11 @@ TEST_P(Mlx5RxKilledRecovering, AnotherProcessDoes) {
     // The failed WQE is in the middle of the ring; some slots are free, too few for a refill.
     constexpr uint16_t kFirst = 14;
     const Silence silence;
-    kill_everywhere([&](uint64_t steps) {
+    kill_everywhere([&] {
         start_anew();
         deliver_some(kFirst);
         take_the_rest(kFirst, kBytes);
-        const bool ended = another_recovers(steps);
+        const bool ended = another_recovers();
         SCOPED_TRACE("at " + StepByStep::where());
         for (int i = 0; i < 60 && !HasFailure(); ++i) { // more than once around the ring
             deliver_some(kNext);
@@ -284,7 +279,6 @@ TEST_P(Mlx5RxKilledRecovering, AnotherProcessDoes) {
         EXPECT_LE(ring->counters.errors, ended ? 1u : 2u);
         rawqp::kMlx5Format.rx_stop(*ring);
         EXPECT_LE(mbufs.lacking(), ended ? 0u : 1u) << "the one that was being moved";
-        return ended;
     });
 }
 
@@ -356,14 +350,14 @@ class Mlx5StridingKilled : public RxKilled<Mlx5StridingRing> {
 
 TEST_P(Mlx5StridingKilled, AnotherProcessGoesOn) {
     constexpr uint16_t kFirst = kStrides - 3, kSecond = 10; // the second burst ends the WQE
-    kill_everywhere([&](uint64_t steps) {
+    kill_everywhere([&] {
         start_anew();
         std::array<rte_mbuf*, kFirst> first{};
         take_first<kFirst>(first);
         deliver_some(kSecond);
         rte_mbuf* got[32];
         uint16_t count = 0;
-        const bool ended = step_by_step.run(steps, [&] { count = receive(got, 32); });
+        const bool ended = step_by_step.run([&] { count = receive(got, 32); });
         SCOPED_TRACE("at " + StepByStep::where());
         if (ended) rte_pktmbuf_free_bulk(got, count);
         go_round<kFirst>(first);
@@ -371,7 +365,6 @@ TEST_P(Mlx5StridingKilled, AnotherProcessGoesOn) {
         format.rx_stop(*ring);
         constexpr size_t kInHand = rawqp::mlx5rings::StridingRing::kStash;
         EXPECT_LE(mbufs.lacking(), ended ? 0u : kSecond + kInHand);
-        return ended;
     });
 }
 
@@ -379,18 +372,17 @@ class Mlx5StridingKilledRecovering : public Mlx5StridingKilled {};
 TEST_P(Mlx5StridingKilledRecovering, AnotherProcessDoes) {
     constexpr uint16_t kFirst = kStrides + 3; // packets of the current WQE are held
     const Silence silence;
-    kill_everywhere([&](uint64_t steps) {
+    kill_everywhere([&] {
         start_anew();
         std::array<rte_mbuf*, kFirst> first{};
         take_first<kFirst>(first);
-        const bool ended = another_recovers(steps);
+        const bool ended = another_recovers();
         SCOPED_TRACE("at " + StepByStep::where());
         go_round<kFirst>(first);
         EXPECT_LE(ring->counters.errors, ended ? 1u : 2u);
         format.rx_stop(*ring);
         constexpr size_t kInHand = rawqp::mlx5rings::StridingRing::kStash;
         EXPECT_LE(mbufs.lacking(), ended ? 0u : kInHand);
-        return ended;
     });
 }
 
