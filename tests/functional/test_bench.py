@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""scripts/bench: wrong arguments, programs that do not end, part of the rows, CPUs that share a core. What it measures
-is in test_perf.py."""
+"""scripts/bench: wrong arguments, programs that do not end, part of the rows, CPUs that share a core. Its rows are
+in test_bench_rows.py, what it measures in test_perf.py."""
 
 import json
 import os
