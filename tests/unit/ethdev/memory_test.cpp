@@ -298,6 +298,27 @@ TEST_F(MemoryTest, PinnedBuffersRatherThanTheirMbufs) {
     EXPECT_EQ(memory.registrations(), before);
 }
 
+TEST_F(MemoryTest, PinnedBuffersInAreasThatDescend) {
+    constexpr uint16_t kBuffer = 2048;
+    constexpr size_t kArea = 16 * size_t{kBuffer};
+    const Pages pages;
+    rte_pktmbuf_extmem areas[2]{};
+    for (size_t i = 0; i < 2; ++i) {
+        areas[i].buf_ptr = static_cast<uint8_t*>(pages.data) + (1 - i) * (Pages::kBytes - kArea);
+        areas[i].buf_len = kArea;
+        areas[i].elt_size = kBuffer;
+    }
+    Memory memory(rdma.api(), &pd, "test", 0);
+    Pool pool(
+        rte_pktmbuf_pool_create_extbuf("descending", 32, 0, 0, kBuffer, SOCKET_ID_ANY, areas, 2));
+    ASSERT_TRUE(pool);
+    ASSERT_TRUE(memory.add_pool(pool.get()));
+    const uintptr_t start = pages.address(), end = start + Pages::kBytes;
+    for (const uintptr_t address : {start, start + kArea - 1, end - kArea, end - 1})
+        EXPECT_TRUE(memory.table().find(address)) << address - start;
+    EXPECT_FALSE(memory.table().find(start + kArea)) << "between them";
+}
+
 TEST_F(MemoryTest, MapsExternalMemory) {
     const Pages pages;
     const AddressRange all = range_of(pages.data, Pages::kBytes);

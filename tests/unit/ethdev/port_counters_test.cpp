@@ -237,5 +237,23 @@ TEST_F(PortCounters, ResetsHoldForAnyNumberOfThem) {
     EXPECT_EQ(all().at("hw_a_new_one"), 0u);
 }
 
+TEST_F(PortCounters, WhatTheyWereAtAResetIsForgottenWithThePort) {
+    size_t kept[2] = {};
+    for (size_t life = 0; life < std::size(kept); ++life) {
+        bring_up();
+        for (const char* const name : {"one", "two"}) { // the second one needs a larger table
+            const std::string counter = fmt::format("{}_{}", name, life);
+            set(counter, 1);
+            EXPECT_EQ(all().at("hw_" + counter), 1u);
+            ASSERT_EQ(rte_eth_xstats_reset(id()), 0);
+        }
+        close();
+        rte_malloc_socket_stats heap{};
+        ASSERT_EQ(rte_malloc_get_socket_stats(0, &heap), 0);
+        kept[life] = heap.alloc_count;
+    }
+    EXPECT_EQ(kept[1], kept[0]);
+}
+
 } // namespace
 } // namespace rawqp::test

@@ -7,6 +7,7 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <cstring>
 #include <thread>
 
 namespace rawqp::test {
@@ -39,6 +40,25 @@ TEST_F(PortTest, OtherNumbersOfQueues) {
         ASSERT_EQ(rte_eth_dev_rss_reta_query(id(), reta, 128), 0);
         EXPECT_EQ(reta[0].reta[rx], 0); // spread again
         EXPECT_EQ(reta[0].reta[rx - 1], rx - 1);
+    }
+}
+
+TEST_F(PortTest, ADumpTellsOfEachQueue) {
+    for (const auto& [rx, tx] : {std::pair<uint16_t, uint16_t>{1, 3}, {3, 1}}) {
+        ASSERT_TRUE(attach());
+        ASSERT_EQ(configure(rx, tx), 0);
+        char text[4096] = {};
+        FILE* const file = fmemopen(text, sizeof text - 1, "w");
+        EXPECT_EQ(rte_eth_dev_priv_dump(id(), file), 0);
+        fclose(file);
+        const auto tells_of = [&](const char* kind, uint16_t queue) {
+            return std::strstr(text, fmt::format("\n  {} {} ", kind, queue).c_str()) != nullptr;
+        };
+        for (uint16_t queue = 0; queue < 3; ++queue) {
+            EXPECT_EQ(tells_of("rxq", queue), queue < rx) << text;
+            EXPECT_EQ(tells_of("txq", queue), queue < tx) << text;
+        }
+        close();
     }
 }
 

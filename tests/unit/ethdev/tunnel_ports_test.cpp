@@ -2,6 +2,7 @@
 // rte_eth_dev_udp_tunnel_port_add(): devices know tunnels by the registered ports, and by no
 // others.
 #include "tests/unit/ethdev/port_fixture.hpp"
+#include "tests/unit/rings/logged.hpp"
 
 namespace rawqp::test {
 namespace {
@@ -22,7 +23,10 @@ TEST_F(PortTest, TunnelPortsThatTheDeviceKnows) {
 
 TEST_F(PortTest, OtherTunnelPortsAreRefused) {
     bring_up();
-    EXPECT_EQ(add(id(), RTE_ETH_TUNNEL_TYPE_VXLAN, 8472), -ENOTSUP);
+    const std::string text = rings_test::logged(
+        [&] { EXPECT_EQ(add(id(), RTE_ETH_TUNNEL_TYPE_VXLAN, 8472), -ENOTSUP); });
+    EXPECT_THAT(text, testing::HasSubstr("UDP port 8472 for tunnels of vxlan: the device knows "
+                                         "these by port 4789 only"));
     EXPECT_EQ(add(id(), RTE_ETH_TUNNEL_TYPE_VXLAN, 4790), -ENOTSUP);
     EXPECT_EQ(add(id(), RTE_ETH_TUNNEL_TYPE_VXLAN, 0), -ENOTSUP);
     EXPECT_EQ(add(id(), RTE_ETH_TUNNEL_TYPE_GENEVE, 4789), -ENOTSUP);
