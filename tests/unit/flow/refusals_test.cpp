@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Which attribute or action a refusal names, where no header is the reason.
+// Which attribute, item or action a refusal names.
 #include "tests/unit/flow/flow_table.hpp"
 
 namespace rawqp::test {
@@ -38,6 +38,19 @@ TEST_F(RefusalsTest, NameWhatHasNoEffect) {
     const Rule passing = ipv4().action(RTE_FLOW_ACTION_TYPE_SEND_TO_KERNEL);
     names(Rule(passing).mark(1), 1);
     names(Rule(passing).action(RTE_FLOW_ACTION_TYPE_DEC_TTL), 1);
+}
+
+TEST_F(RefusalsTest, NameTheItemThatTheEngineLacks) {
+    auto tagged = zeroed<rte_flow_item_eth>();
+    tagged.has_vlan = 1;
+    const Rule rule = Rule()
+                          .item(RTE_FLOW_ITEM_TYPE_VOID)
+                          .item(RTE_FLOW_ITEM_TYPE_ETH, &tagged, &tagged)
+                          .item(RTE_FLOW_ITEM_TYPE_IPV4)
+                          .queue(0);
+    const std::string text = refused(rule);
+    EXPECT_EQ(error.type, RTE_FLOW_ERROR_TYPE_ITEM_MASK) << text;
+    EXPECT_EQ(error.cause, &rule.pattern()[1]) << text;
 }
 
 TEST_F(RefusalsTest, NameAttributes) {
