@@ -109,6 +109,10 @@ TEST_P(Mlx5Striding, WhatIsTooLongIsAnError) {
         take(receive_one(), packet, 100);
         EXPECT_EQ(ring->counters.errors, errors);
     }
+    deliver(most + 1);
+    rte_mbuf* none = nullptr;
+    EXPECT_EQ(receive(&none, 1), 0u);
+    EXPECT_EQ(cq->doorbell.consumer, cq->producer) << "the device may write there again";
     EXPECT_EQ(resets, 0);
 }
 
