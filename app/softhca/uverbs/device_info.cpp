@@ -94,12 +94,13 @@ mlx5_ib_query_device_resp driver_attributes() {
     return out;
 }
 
-/// The largest IB MTU that RoCE could use within an Ethernet MTU.
+/// The largest IB MTU that RoCE could use within an Ethernet MTU; 0: none. Source: Linux,
+/// iboe_get_mtu().
 uint8_t ib_mtu(unsigned mtu) {
     constexpr unsigned kRoceHeaders = 96;
-    for (const auto code : {IBV_MTU_4096, IBV_MTU_2048, IBV_MTU_1024, IBV_MTU_512})
+    for (const auto code : {IBV_MTU_4096, IBV_MTU_2048, IBV_MTU_1024, IBV_MTU_512, IBV_MTU_256})
         if (mtu >= (128u << code) + kRoceHeaders) return static_cast<uint8_t>(code);
-    return IBV_MTU_256;
+    return 0;
 }
 
 } // namespace

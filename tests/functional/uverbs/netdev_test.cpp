@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <linux/ethtool.h>
 #include <linux/sockios.h>
+#include <map>
 #include <net/if.h>
 #include <net/if_arp.h>
 #include <string>
@@ -115,6 +116,19 @@ TEST_F(NetdevTest, MtuReachesThePort) {
     EXPECT_EQ(port.active_mtu, IBV_MTU_4096);
 }
 
+/// Linux: iboe_get_mtu(). The headers of RoCE may have 96 bytes.
+TEST_F(NetdevTest, RoceWouldHaveRoomForItsHeaders) {
+    const std::map<int, int> cases = {{4192, IBV_MTU_4096}, {4191, IBV_MTU_2048},
+                                      {608, IBV_MTU_512},   {607, IBV_MTU_256},
+                                      {352, IBV_MTU_256},   {351, 0}};
+    for (const auto& [mtu, expected] : cases) {
+        ASSERT_EQ(set_mtu(mtu), 0);
+        ibv_port_attr port{};
+        ASSERT_EQ(ibv_query_port(context.get(), 1, &port), 0);
+        EXPECT_EQ(port.active_mtu, expected) << mtu;
+    }
+}
+
 TEST_F(NetdevTest, FramesBeyondTheMtuAreDropped) {
     Endpoint endpoint(context.get(), pd.get());
     endpoint.start();
@@ -217,12 +231,16 @@ TEST_F(NetdevTest, CountersByName) {
         return 0;
     };
     const uint64_t before = value("tx_packets_phy");
-    const uint64_t untagged_before = value("tx_prio0_packets"); // other tests have also sent tags
+    // Other tests have also sent tags.
+    const uint64_t untagged_before = value("tx_prio0_packets");
+    const uint64_t bytes_before = value("tx_prio0_bytes");
     Endpoint endpoint(context.get(), pd.get());
     endpoint.start();
-    ASSERT_EQ(endpoint.send(UdpFrame{}.bytes()), IBV_WC_SUCCESS);
+    const Frame frame = UdpFrame{}.bytes();
+    ASSERT_EQ(endpoint.send(frame), IBV_WC_SUCCESS);
     EXPECT_EQ(value("tx_packets_phy"), before + 1);
     EXPECT_EQ(value("tx_prio0_packets"), untagged_before + 1);
+    EXPECT_EQ(value("tx_prio0_bytes"), bytes_before + frame.size());
     EXPECT_TRUE(wait_until([&] { // the cable returns it
         uint64_t of_all_sizes = 0;
         for (const char* size :
