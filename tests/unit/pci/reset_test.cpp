@@ -3,6 +3,9 @@
 #include "tests/unit/pci/guest.hpp"
 
 #include <chrono>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
 
 namespace pci_test {
 namespace {
@@ -54,6 +57,30 @@ class ResetTest : public Guest {
         ASSERT_EQ(status_of(REQUEST(SET_DELAY_DROP_PARAMS, set_delay_drop_params)
                                 .set(PRM(set_delay_drop_params_in, delay_drop_timeout), units)),
                   FwStatus::ok);
+    }
+    Request edits_request() {
+        constexpr uint64_t kSetTtlTo9 =
+            uint64_t{1u << 28 | MLX5_ACTION_IN_FIELD_OUT_IP_TTL << 16 | 8} << 32 | 9;
+        return REQUEST(ALLOC_MODIFY_HEADER_CONTEXT, alloc_modify_header_context)
+            .set(PRM(alloc_modify_header_context_in, num_of_actions), 1)
+            .page(kSetTtlTo9);
+    }
+    Request reformat_request() {
+        constexpr Field kContext = PRM(alloc_packet_reformat_context_in, packet_reformat_context);
+        Request request = REQUEST(ALLOC_PACKET_REFORMAT_CONTEXT, alloc_packet_reformat_context);
+        request.set(inside(kContext, PRM(packet_reformat_context_in, reformat_type)),
+                    MLX5_REFORMAT_TYPE_L2_TO_L2_TUNNEL);
+        request.set(inside(kContext, PRM(packet_reformat_context_in, reformat_data_size)), 50);
+        request.in.resize(request.in.size() + 48);
+        return request;
+    }
+    /// How many there are of each kind that `softhca dump` shows.
+    [[nodiscard]] std::map<std::string, size_t> objects() const {
+        std::map<std::string, size_t> counts;
+        const nlohmann::json dump = device->dump();
+        for (const auto& [kind, rows] : dump.items())
+            if (rows.is_array()) counts[kind] = rows.size();
+        return counts;
     }
     [[nodiscard]] uint64_t drops() const { return device->counters().drop_out_of_buffer; }
 
@@ -122,6 +149,20 @@ TEST_F(ResetTest, SwitchesDelayDropOff) {
     poll();
     EXPECT_EQ(drops(), 1u);
     EXPECT_TRUE(wire->incoming.empty());
+}
+
+TEST_F(ResetTest, DestroysWhatTheDriverHasCreated) {
+    const auto before = objects();
+    hold();
+    for (const Request& request :
+         {edits_request(), reformat_request(), REQUEST(ALLOC_FLOW_COUNTER, alloc_flow_counter)})
+        ASSERT_EQ(status_of(request), FwStatus::ok);
+    const auto now = objects();
+    for (const char* kind : {"cqs", "rqs", "tirs", "flow_tables", "flow_groups", "flow_entries",
+                             "flow_counters", "header_edits", "reformats"})
+        EXPECT_GT(now.at(kind), before.at(kind)) << kind;
+    restart();
+    EXPECT_EQ(objects(), before);
 }
 
 TEST_F(ResetTest, DestroysCountersOfVirtqs) {

@@ -200,6 +200,23 @@ TEST_F(TrafficTest, PagesOfVirtioDoorbellsRingNothingElse) {
     EXPECT_EQ(execute(REQUEST(ALLOC_UAR, alloc_uar)).status(), FwStatus::exceeded_limit);
 }
 
+TEST(InterruptsTest, SeveralWaitUntilTheyAreEnabled) {
+    constexpr uint32_t kMask = 12; // in an entry: the fourth word
+    Interrupts interrupts;
+    std::vector<uint32_t> delivered;
+    interrupts.deliver_by([&](uint64_t, uint32_t data) { delivered.push_back(data); });
+    interrupts.reset();
+    for (const uint32_t vector : {4u, 31u, 7u}) {
+        interrupts.write_table(vector * Interrupts::kEntryBytes + 8, 100 + vector, 4);
+        if (vector != 7) interrupts.write_table(vector * Interrupts::kEntryBytes + kMask, 0, 4);
+        interrupts.raise(vector);
+    }
+    EXPECT_EQ(interrupts.read_pending(0, 4), 1u << 4 | 1u << 7 | 1u << 31);
+    interrupts.set_enabled(true);
+    EXPECT_EQ(delivered, (std::vector<uint32_t>{104, 131})) << "the third one is masked";
+    EXPECT_EQ(interrupts.read_pending(0, 4), 1u << 7);
+}
+
 TEST_F(TrafficTest, AResetForgetsEventsAndInterruptsThatAreDue) {
     function->bar_write(BarLayout::kMsixTable + 3 * 16 + 12, 1, 4); // masked
     write_register(uar * 4096 + 0x40, eq << 24);

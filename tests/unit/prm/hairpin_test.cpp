@@ -136,6 +136,17 @@ TEST_P(HairpinTest, ArePairedAndParted) {
     EXPECT_EQ(status(modify_sq(sqn, kError, kReset)), FwStatus::ok);
 }
 
+TEST_P(HairpinTest, AnRqMayHoldTheWireWhenItIsFull) {
+    for (const bool delay_drop : {false, true}) {
+        const Number rqn =
+            made(rq_request().set(inside(kRqContext, PRM(rqc, delay_drop_en)), delay_drop));
+        nlohmann::json shown;
+        for (const nlohmann::json dump = transport->device().dump(); const auto& row : dump["rqs"])
+            if (row["number"] == rqn) shown = row;
+        EXPECT_EQ(shown["delay_drop"], delay_drop);
+    }
+}
+
 TEST_P(HairpinTest, EitherMayGoFirst) {
     const Number sqn = made(sq_request()), rqn = made(rq_request());
     pair_up(sqn, rqn);

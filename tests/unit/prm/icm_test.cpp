@@ -92,10 +92,13 @@ TEST_P(IcmTest, ItIsAlignedAndAllZeros) {
     const auto large = device.alloc_icm(core::IcmKind::steering, 4 * kBytes);
     ASSERT_TRUE(large);
     EXPECT_EQ(*large, kStart + 4 * kBytes);
-    *device.icm_area(*large, 1)->at(0) = std::byte{1};
+    const std::array<uint64_t, 2> ends{*large, *large + 4 * kBytes - 1};
+    for (const uint64_t end : ends)
+        *device.icm_area(end, 1)->at(0) = std::byte{1};
     ASSERT_TRUE(device.free_icm(*large));
     ASSERT_EQ(device.alloc_icm(core::IcmKind::steering, 4 * kBytes), large);
-    EXPECT_EQ(*device.icm_area(*large, 1)->at(0), std::byte{0});
+    for (const uint64_t end : ends)
+        EXPECT_EQ(*device.icm_area(end, 1)->at(0), std::byte{0}) << end - *large;
 }
 
 INSTANTIATE_TEST_SUITE_P(Transports, IcmTest, transports(), name_of);

@@ -50,6 +50,19 @@ class UmemsTest : public UsersTest {
     std::mt19937_64 random{7};
 };
 
+TEST_P(UmemsTest, ThereAreAsManyAsTheCapabilitiesSay) {
+    constexpr uint64_t kLogMost = 16;
+    const Answer caps = run(by(mine, REQUEST(QUERY_HCA_CAP, query_hca_cap)));
+    EXPECT_EQ(caps.get(inside(PRM(query_hca_cap_out, capability), PRM(cmd_hca_cap, log_max_umem))),
+              kLogMost);
+    const Request one_page = by(mine, umem_request(true, 0, 1));
+    for (uint32_t left = (1u << kLogMost) - 1; left != 0; left--) // the fixture has one
+        ASSERT_EQ(status(one_page), FwStatus::ok);
+    EXPECT_EQ(status(one_page), FwStatus::exceeded_limit);
+    EXPECT_EQ(destroy(REQUEST(DESTROY_UMEM, destroy_umem).number(umem)), FwStatus::ok);
+    EXPECT_EQ(status(one_page), FwStatus::ok) << "one that went makes room";
+}
+
 TEST_P(UmemsTest, RingsAndRecordsAreInsideAndAligned) {
     constexpr uint64_t kCqBytes = 64 * 64, kSqBytes = 16 * 64, kRqBytes = 16 * 16;
     size_t made_ones = 0, refused = 0;

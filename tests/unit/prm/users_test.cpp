@@ -175,6 +175,18 @@ TEST_P(UsersTest, OneSharedReceiveQueueOfEachKindInEitherOrder) {
     EXPECT_NE(made(create_srq), rmp);
 }
 
+TEST_P(UsersTest, ObjectsThatAreOnlyNumbersComeAndGo) {
+    for (const auto& [create, destroy] :
+         {std::pair{REQUEST(ALLOC_XRCD, alloc_xrcd), REQUEST(DEALLOC_XRCD, dealloc_xrcd)},
+          std::pair{REQUEST(ALLOC_TRANSPORT_DOMAIN, alloc_transport_domain),
+                    REQUEST(DEALLOC_TRANSPORT_DOMAIN, dealloc_transport_domain)}}) {
+        const Number number = made(by(mine, create));
+        const Request gone = by(mine, Request(destroy).number(number));
+        EXPECT_EQ(status(gone), FwStatus::ok);
+        EXPECT_EQ(status(gone), FwStatus::bad_resource);
+    }
+}
+
 TEST_P(UsersTest, UmemsHaveTheirPages) {
     const Field count = inside(PRM(create_umem_in, umem), PRM(umem, num_of_mtt));
     EXPECT_EQ(status(by(mine, umem_request(true).set(count, kPages + 1))),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How long a client of the control socket waits for the program.
+// How a client of the control socket finds programs, and how long it waits for one.
 #include "app/softhca/control/client.hpp"
 #include "app/softhca/control/protocol.hpp"
 #include "common/fd.hpp"
@@ -10,6 +10,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -89,6 +90,17 @@ TEST_F(ControlClient, WaitsOnAfterItWasStoppedItself) {
               ssize_t(answer.size()));
     ASSERT_EQ(waitpid(asking, &status, 0), asking);
     EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+TEST_F(ControlClient, FindsProgramsByTheirSockets) {
+    for (const char* name : {"12.sock", "12.lock", "12x.sock", "x12.sock", ".sock", "12"})
+        std::ofstream(std::filesystem::path(instance.socket).replace_filename(name));
+    const std::filesystem::path folder = std::filesystem::path(instance.socket).parent_path();
+    const std::vector<Instance> found = softhca::control::find_instances(folder);
+    ASSERT_EQ(found.size(), 1u);
+    EXPECT_EQ(found.front().pid, 12);
+    EXPECT_EQ(found.front().socket, folder / "12.sock");
+    EXPECT_TRUE(softhca::control::find_instances(folder / "missing").empty());
 }
 
 TEST_F(ControlClient, ATooLongPathIsTheUsersOwn) {

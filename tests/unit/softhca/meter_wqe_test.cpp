@@ -213,6 +213,9 @@ TEST_F(MeterWqeTest, Faults) {
     mlx5::WqeAsoCtrlSeg nowhere = reading(writing(kFirstMeter));
     nowhere.lkey = lkey + 0x100;
     expect_fault(wqe(nowhere), SendFault::protection, CqeSyndrome::local_protection);
+    mlx5::WqeAsoCtrlSeg unwritable = reading(writing(kFirstMeter));
+    unwritable.lkey = make_key(*device, pd, memory);
+    expect_fault(wqe(unwritable), SendFault::protection, CqeSyndrome::local_protection);
     Wqe none = wqe(writing(kFirstMeter));
     frames::put32(none.bytes, 12, meters + 1);
     expect_fault(none, SendFault::no_meters, CqeSyndrome::local_protection);

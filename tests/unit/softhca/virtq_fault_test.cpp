@@ -214,6 +214,23 @@ TEST_F(VirtioErrorTest, MemoryThatIsGone) {
     }
 }
 
+/// That of a queue which has failed for it already explains no other fault in the same page.
+TEST_F(VirtioErrorTest, APacketInARingThatIsGoneEndsInAnErrorCqe) {
+    const Handler handler;
+    const Number queue = start(ring.attr(true));
+    post(frames::build({}));
+    const Hole hole(memory_at(kSendRing), kPage);
+    run();
+    EXPECT_EQ(status(queue).fault, VirtqFault::no_ring);
+    sq.post(Wqe(mlx5::WqeOpcode::send).eth().data(lkey, memory_at(kSendRing), 60));
+    sq.ring_doorbell();
+    for (int round = 0; round < 100; round++)
+        device->poll();
+    const mlx5::ErrorCqe* const cqe = tx_cq.poll_error(mlx5::CqeOpcode::req_error);
+    ASSERT_NE(cqe, nullptr);
+    EXPECT_EQ(cqe->syndrome, static_cast<uint8_t>(mlx5::CqeSyndrome::local_protection));
+}
+
 TEST_F(VirtioErrorTest, OnRequest) {
     for (const bool sends : {true, false}) {
         const Number queue = start((sends ? ring : receive_ring).attr(sends));
