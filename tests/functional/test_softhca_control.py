@@ -372,6 +372,7 @@ def test_control_socket_survives_garbage(launcher: Launcher) -> None:
             *(b"garbage", b"", b"[]", b"{}", b"\xff\xfe\x00", b"[" * 4000, b'{"cmd":5}'),
             *(b'{"cmd":"stop"}', b'{"cmd":"link"}', b'{"cmd":"link","device":1,"up":2}'),
             b'{"cmd":"link","device":"nowhere","up":true}',
+            b'{"cmd":"link","device":"mlx5_0","up":1}',
             *(b'{"cmd":"next"}', b'{"cmd":"watch","device":5}', b'{"cmd":"watch","device":"x"}',
               b'{"cmd":"watch","steps":1}', b'{"cmd":"watch","count":-1}'),
             *(b'{"cmd":"fault"}', b'{"cmd":"fault","device":"mlx5_0","fault":7}'),

@@ -2,6 +2,8 @@
 // Flows that lead to flow tables, and count in counters, created by firmware commands.
 #include "tests/functional/uverbs/devx_flow.hpp"
 
+#include <utility>
+
 namespace test {
 namespace {
 
@@ -191,6 +193,9 @@ TEST_F(DevxFlowTest, IndirectionTablesOfVerbsAreKnownAndChange) {
 TEST_F(DevxFlowTest, ACounterOfABulkIsNamedByItsOffset) {
     constexpr uint32_t kSize = 128;
     const DevxHandle counters = make_counters(kSize / 128);
+    const uint32_t first = counter;
+    const DevxHandle others = make_counters(kSize / 128);
+    ASSERT_EQ(std::exchange(counter, first), first + kSize) << "an offset too high leads there";
     using Domain = Handle<mlx5dv_dr_domain, mlx5dv_dr_domain_destroy>;
     using Table = Handle<mlx5dv_dr_table, mlx5dv_dr_table_destroy>;
     using Matcher = Handle<mlx5dv_dr_matcher, mlx5dv_dr_matcher_destroy>;

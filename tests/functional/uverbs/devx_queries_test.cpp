@@ -96,6 +96,7 @@ TEST_F(DevxTest, ReceiveQueuesOfVerbsAreWhatTheyWereMadeAs) {
     EXPECT_EQ(rq.get(of_rq(PRM(rqc, flush_in_error_en))), 1u);
     EXPECT_EQ(rq.get(rq_wq(PRM(wq, wq_type))), 1u) << "cyclic";
     EXPECT_EQ(rq.get(rq_wq(PRM(wq, pd))), pdn);
+    EXPECT_EQ(rq.get(rq_wq(PRM(wq, end_padding_mode))), 0u);
     EXPECT_EQ(rq.get(rq_wq(PRM(wq, log_wq_stride))), log_of(rings.rq.stride));
     EXPECT_EQ(rq.get(rq_wq(PRM(wq, log_wq_sz))), log_of(rings.rq.wqe_cnt));
     EXPECT_EQ(rq.get(rq_wq(PRM(wq, dbr_addr))) & kInPage,
@@ -126,7 +127,7 @@ TEST_F(DevxTest, StridingWqsOfVerbsAreKnownAndChange) {
     const CqHandle cq(ibv_create_cq(context.get(), 64, nullptr, nullptr, 0));
     ASSERT_TRUE(cq);
     ibv_wq_init_attr attributes = wq_attributes(pd.get(), cq.get(), 4);
-    attributes.create_flags = IBV_WQ_FLAGS_CVLAN_STRIPPING;
+    attributes.create_flags = IBV_WQ_FLAGS_CVLAN_STRIPPING | IBV_WQ_FLAGS_PCI_WRITE_END_PADDING;
     attributes.comp_mask = IBV_WQ_INIT_ATTR_FLAGS;
     mlx5dv_wq_init_attr driver{};
     driver.comp_mask = MLX5DV_WQ_INIT_ATTR_MASK_STRIDING_RQ;
@@ -141,6 +142,7 @@ TEST_F(DevxTest, StridingWqsOfVerbsAreKnownAndChange) {
     EXPECT_EQ(rq.get(of_rq(PRM(rqc, counter_set_id))), 0u);
     EXPECT_EQ(rq.get(rq_wq(PRM(wq, wq_type))), 3u) << "cyclic, striding";
     EXPECT_EQ(rq.get(rq_wq(PRM(wq, pd))), pdn);
+    EXPECT_EQ(rq.get(rq_wq(PRM(wq, end_padding_mode))), 1u) << "writes may be padded";
     EXPECT_EQ(rq.get(rq_wq(PRM(wq, log_wqe_stride_size))), 7u - 6);
     EXPECT_EQ(rq.get(rq_wq(PRM(wq, log_wqe_num_of_strides))), 10u - 9);
     EXPECT_EQ(rq.get(rq_wq(PRM(wq, two_byte_shift_en))), 1u);

@@ -3,10 +3,12 @@
 #include "tests/functional/uverbs/devx_queues.hpp"
 
 #include <chrono>
+#include <csignal>
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 namespace test {
@@ -445,6 +447,25 @@ TEST_F(DevxPacingTest, DoorbellPagesOfVirtioQueuesAreTheProgramsOwn) {
     EXPECT_EQ(vars.front()->page_id, freed.page_id);
     for (mlx5dv_var* const var : vars)
         mlx5dv_free_var(var);
+}
+
+/// A page that cannot be had takes none of them.
+TEST_F(DevxPacingTest, DoorbellPagesThatFailAreGivenBack) {
+    rlimit before{};
+    ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+    const auto old_handler = signal(SIGXFSZ, SIG_IGN);
+    const rlimit none{.rlim_cur = 0, .rlim_max = before.rlim_max};
+    ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &none), 0);
+    mlx5dv_var* const refused = mlx5dv_alloc_var(context.get(), 0);
+    const int error = errno;
+    ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+    signal(SIGXFSZ, old_handler);
+    EXPECT_FALSE(refused);
+    EXPECT_EQ(error, EFBIG);
+    mlx5dv_var* const first = mlx5dv_alloc_var(context.get(), 0);
+    ASSERT_TRUE(first);
+    EXPECT_EQ(first->page_id, 0u);
+    mlx5dv_free_var(first);
 }
 
 TEST_F(DevxQueueTest, KeysAreMadeOfKeys) {
