@@ -219,6 +219,22 @@ def test_processes_under_one_launcher_share_its_ports(start_softhca: StartSoftHc
     assert "PORT_ACTIVE" in output and "state 4" in output
 
 
+@pytest.mark.unsanitized  # Python leaks
+def test_ports_have_one_clock(start_softhca: StartSoftHca) -> None:
+    """Who reads it at one port and then at the other sees it advance, as on a card with two ports: DPDK's example
+    rxtx_callbacks compares the time stamps of one port with the clock of another."""
+    script = """
+        from pyverbs.device import Context
+        ports = Context(name="mlx5_0"), Context(name="mlx5_1")
+        ticks = 0
+        for number in range(20000):
+            _, later = ports[number % 2].query_rt_values_ex()
+            assert 0 < later >= ticks, (number, ticks, later)
+            ticks = later
+        """
+    finished(start_softhca([LOOP] * 2, ["/usr/bin/python3", "-c", textwrap.dedent(script)]))
+
+
 def test_a_pair_is_plugged_in_at_both_ends(start_softhca: StartSoftHca) -> None:
     program = ["ibv_devinfo", "-d", "mlx5_0"]
     assert "PORT_ACTIVE" in finished(start_softhca([PortSpec(wire="pair:a")] * 2, program))

@@ -69,7 +69,8 @@ struct Machine {
     testbed::FakeWire* wire; ///< owned by the device
     core::Device device;
     PortConfig config = port_config();
-    Port port{config, 0, "/nonexistent"};
+    ClockPage clock;
+    Port port{config, 0, "/nonexistent", clock};
     Arena arena;
 };
 

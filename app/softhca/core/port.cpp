@@ -165,8 +165,14 @@ void Port::to_kernel(std::span<const iovec> pieces, uint32_t bytes) {
 
 void Port::read_clock() {
     now_ = clock_ns();
-    if (clock_register_)
-        __atomic_store_n(&clock_register_->raw, net::to_be(now_), __ATOMIC_RELAXED);
+    if (!clock_register_) return;
+    // A control call at another port may have written a later time meanwhile.
+    uint64_t& shown = clock_register_->raw;
+    uint64_t known = __atomic_load_n(&shown, __ATOMIC_RELAXED);
+    while (net::to_be(known) < now_ &&
+           !__atomic_compare_exchange_n(&shown, &known, net::to_be(now_), true, __ATOMIC_RELAXED,
+                                        __ATOMIC_RELAXED)) {
+    }
 }
 
 std::array<int, 2> Port::wait_fds() const {

@@ -92,8 +92,12 @@ class Port {
     /// The device clock (CQE timestamps), read once per poll round.
     [[nodiscard]] uint64_t now() const { return now_; }
     void read_clock();
-    /// Also writes the clock there, for programs to read; `where` must outlive the port.
-    void show_clock(net::be64* where) { clock_register_ = where; }
+    /// Also writes the clock there, for programs to read, unless another port has written a later
+    /// time; `where` must outlive the port.
+    void show_clock(net::be64* where) {
+        clock_register_ = where;
+        read_clock(); // a program may read it before the next poll round
+    }
 
     /// Counts a frame that the wire brought.
     void count_received(std::span<const iovec> pieces, uint32_t bytes) {

@@ -64,8 +64,17 @@ void ContextList::remove(const Context& context) {
 
 Runtime::Runtime(Config config) : config_(std::move(config)) {
     for (size_t i = 0; i < config_.ports.size(); i++)
-        ports_.push_back(
-            std::make_unique<Port>(config_.ports[i], i, tree_root(config_.runtime_dir)));
+        ports_.push_back(std::make_unique<Port>(config_.ports[i], i, tree_root(config_.runtime_dir),
+                                                clock_for_port()));
+}
+
+/// Ports of one card have one clock: who reads it at one port has seen all time stamps of the
+/// others. Where several threads serve the ports, each port shows its own: in the middle of a round
+/// a port goes by an earlier time than another one shows.
+ClockPage& Runtime::clock_for_port() {
+    if (clocks_.empty() || config_.threads.value_or(1) > 1)
+        clocks_.push_back(std::make_unique<ClockPage>());
+    return *clocks_.back();
 }
 
 Runtime* Runtime::get() {

@@ -41,8 +41,10 @@ class ContextList {
 
 /// One configured port as this process sees it.
 struct Port {
-    Port(const PortConfig& port_config, size_t port_index, const std::string& tree)
-        : config(port_config), index(port_index), netdev(*this, tree), faults(port_config.faults) {}
+    Port(const PortConfig& port_config, size_t port_index, const std::string& tree,
+         ClockPage& clock_page)
+        : config(port_config), index(port_index), netdev(*this, tree), faults(port_config.faults),
+          clock(clock_page) {}
 
     const PortConfig& config;
     size_t index;
@@ -51,7 +53,7 @@ struct Port {
     std::string why_not; ///< why the last attempt failed, as reported; guarded as attempts are
     Netdev netdev;
     CommandFaults faults; ///< commands that are to fail
-    ClockPage clock;
+    ClockPage& clock;     ///< perhaps that of other ports, too
     ContextList contexts;
     LocalLoopback loopback;
     std::mutex firmware_mutex;
@@ -94,7 +96,10 @@ class Runtime {
     [[nodiscard]] Result<void> open_devices(const std::vector<Port*>& ports);
     void start_control();
 
+    [[nodiscard]] ClockPage& clock_for_port();
+
     Config config_;
+    std::vector<std::unique_ptr<ClockPage>> clocks_;
     std::vector<std::unique_ptr<Port>> ports_;
     std::mutex start_mutex_;
     std::unique_ptr<core::Engine> engine_;
