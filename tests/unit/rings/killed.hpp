@@ -7,6 +7,7 @@
 
 #include "common/poison.hpp"
 #include "tests/unit/eal.hpp"
+#include "tests/unit/rings/fake_mrs.hpp"
 
 #include <algorithm>
 #include <csetjmp>
@@ -44,7 +45,8 @@ inline bool own_memory_after_fork() {
 /// is forked after each of the chosen ones, and goes on as if the process had been killed there.
 class StepByStep {
   public:
-    StepByStep() {
+    /// `mrs` is of the process.
+    explicit StepByStep(FakeMrs& mrs) : mrs_(mrs) {
         struct sigaction step {};
         step.sa_sigaction = on_step;
         step.sa_flags = SA_SIGINFO | SA_NODEFER; // the handler may never return
@@ -54,10 +56,14 @@ class StepByStep {
     StepByStep(const StepByStep&) = delete;
     StepByStep& operator=(const StepByStep&) = delete;
 
-    /// Runs `code`. Returns true in this process, and false in a child in which it was killed.
+    /// Runs `code`. Returns true in this process, and false in a child in which it was killed, and
+    /// which goes on as another process.
     template <class Code> bool run(const Code& code) {
         steps = 0;
-        if (sigsetjmp(killed, 0) != 0) return false;
+        if (sigsetjmp(killed, 0) != 0) {
+            mrs_.start_process();
+            return false;
+        }
         __writeeflags(__readeflags() | kTrap);
         code();
         __writeeflags(__readeflags() & ~kTrap);
@@ -74,7 +80,7 @@ class StepByStep {
     }
 
     static inline uint64_t steps = 0;  ///< in this run
-    static inline uint64_t stride = 0; ///< a child after every so many; 0: none
+    static inline uint64_t stride = 1; ///< a child after every so many
     static inline bool in_child = false;
     static inline uint64_t failed = 0; ///< the number of steps after which a child found a fault
     /// The first instruction that was not executed, for `addr2line -Cfipe rawqp-unit-rings`.
@@ -84,7 +90,7 @@ class StepByStep {
     static constexpr uint64_t kTrap = 0x100; ///< in EFLAGS
     static void on_step(int, siginfo_t*, void* context) {
         ++steps;
-        if (stride == 0 || steps % stride != 0 || failed != 0) return;
+        if (steps % stride != 0 || failed != 0) return;
         const auto& registers = static_cast<ucontext_t*>(context)->uc_mcontext.gregs;
         at = static_cast<uint64_t>(registers[REG_RIP]) -
              reinterpret_cast<uint64_t>(&__executable_start);
@@ -98,23 +104,19 @@ class StepByStep {
     }
     static inline uint64_t at;
     static inline sigjmp_buf killed;
+    FakeMrs& mrs_;
     struct sigaction before_ {};
 };
 
 /// Calls `attempt`, which runs code with StepByStep and checks what it leaves behind: as it ends,
-/// and killed after a hundred of its instructions, or after each if the environment has
-/// RAWQP_EVERY_INSTRUCTION=1. With AddressSanitizer after fewer: a fork copies its page tables,
-/// too, which takes 10 ms.
+/// and killed after some of its instructions, or after each if the environment has
+/// RAWQP_EVERY_INSTRUCTION=1.
 template <class Attempt> void kill_everywhere(const Attempt& attempt) {
-    constexpr uint64_t kPoints = RAWQP_POISONS ? 20 : 100;
+    // Primes, so that loops are left in different places. A step takes 15 us, a fork 1 ms; with
+    // AddressSanitizer, whose page tables are copied too, 10 ms.
+    constexpr uint64_t kUsualStride = RAWQP_POISONS ? 499 : 23;
     ASSERT_TRUE(own_memory_after_fork());
-    StepByStep::stride = 0;
-    attempt();
-    const uint64_t all = StepByStep::steps;
-    ASSERT_GT(all, 0u);
-    if (testing::Test::HasFailure()) return;
-    const bool each = getenv("RAWQP_EVERY_INSTRUCTION") != nullptr;
-    StepByStep::stride = each ? 1 : std::max<uint64_t>(all / kPoints, 1);
+    StepByStep::stride = getenv("RAWQP_EVERY_INSTRUCTION") != nullptr ? 1 : kUsualStride;
     StepByStep::failed = 0;
     fflush(nullptr); // a child writes what is buffered, too
     attempt();
@@ -122,8 +124,10 @@ template <class Attempt> void kill_everywhere(const Attempt& attempt) {
         fflush(nullptr);
         _exit(testing::Test::HasFailure() ? 1 : 0);
     }
-    EXPECT_EQ(StepByStep::failed, 0u) << "killed after that many instructions of " << all << ", at "
-                                      << StepByStep::where() << ", see above";
+    EXPECT_GT(StepByStep::steps, 0u);
+    EXPECT_EQ(StepByStep::failed, 0u)
+        << "killed after that many of " << StepByStep::steps << " instructions, at "
+        << StepByStep::where() << ", see above";
 }
 
 /// A pool that a killed process does not leave locked, as it would DPDK's rings: what its code was

@@ -121,7 +121,7 @@ class Mlx5TxKilled : public Mlx5Tx, public testing::WithParamInterface<TxCase> {
         });
     }
 
-    StepByStep step_by_step;
+    StepByStep step_by_step{mrs};
     SturdyPool mbufs{128};
 };
 
@@ -213,7 +213,7 @@ class RxKilled : public Rings, public testing::WithParamInterface<std::tuple<RxC
     }
 
     const RxCase variant = std::get<0>(GetParam());
-    StepByStep step_by_step;
+    StepByStep step_by_step{this->mrs};
     SturdyPool mbufs{256, variant.cache};
 };
 

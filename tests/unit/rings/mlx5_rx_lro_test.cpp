@@ -259,7 +259,7 @@ TEST_F(Mlx5Rx, LroWantsHeadersInOneMbuf) {
 #if defined(__x86_64__)
 /// A process is killed while it completes headers, and another one does it again.
 TEST_F(Mlx5Rx, LroIsToldAgainAfterAKill) {
-    StepByStep step_by_step;
+    StepByStep step_by_step{mrs};
     const test_eal::Pool mbufs = test_eal::make_pool(1);
     std::mt19937 random(3); // NOLINT: the same each time
     for (int i = 0; i < 4; ++i) {
