@@ -140,10 +140,15 @@ class SturdyPool {
             kName, count, cache, 0, RTE_MBUF_DEFAULT_BUF_SIZE, SOCKET_ID_ANY, kName));
         everything_ = objects;
     }
-    /// Restores the initial state: nothing is lost.
-    void restore() {
+    /// Nobody goes on with the cache of a killed process's lcore, which it may have left while it
+    /// emptied it.
+    void lose_cache() {
         if (auto* const cache = rte_mempool_default_cache(pool.get(), rte_lcore_id()))
             cache->len = 0;
+    }
+    /// Restores the initial state: nothing is lost.
+    void restore() {
+        lose_cache();
         for (void* const object : everything_) {
             rte_pktmbuf_reset(static_cast<rte_mbuf*>(object));
             rte_mbuf_refcnt_set(static_cast<rte_mbuf*>(object), 1);

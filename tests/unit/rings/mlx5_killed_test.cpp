@@ -101,17 +101,17 @@ class Mlx5TxKilled : public Mlx5Tx, public testing::WithParamInterface<TxCase> {
             std::vector<rte_mbuf*> burst_packets = packets(900, burst_size);
             const bool ended = step_by_step.run([&] { send(burst_packets.data(), burst_size); });
             SCOPED_TRACE("at " + StepByStep::where());
-            const auto in_error = [&] {
-                return rawqp::kMlx5Format.tx_descriptor_status(ring, 0) == RTE_ETH_TX_DESC_UNAVAIL;
-            };
-            while (in_error()) // a reset is attempted at most once per millisecond
-                rte_delay_us_block(100);
+            wait_for_recovery();
             expect_sent(1000, kNext);
             expect_sent(1100, kNext);
             settle();
             EXPECT_LE(mbufs.lacking(), ended ? 0u : 4u * burst_size);
             EXPECT_LE(ring->counters.errors, 4u * burst_size) << "those that failed, counted twice";
         });
+    }
+    void wait_for_recovery() {
+        while (rawqp::kMlx5Format.tx_descriptor_status(ring, 0) == RTE_ETH_TX_DESC_UNAVAIL)
+            rte_delay_us_block(100); // a reset is attempted at most once per millisecond
     }
     /// The device's part of a reset is not done by the killed process.
     void forget() override {
@@ -257,6 +257,21 @@ TEST_P(Mlx5RxKilled, AnotherProcessGoesOn) {
         const size_t replaced = size_t{kFirst + kSecond} * spec.segments;
         const size_t in_cache = 2 * size_t{variant.cache};
         EXPECT_LE(mbufs.lacking(), ended ? 0u : kSecond + replaced + in_cache);
+    });
+}
+
+TEST_P(Mlx5RxKilled, AnotherProcessStopsIt) {
+    constexpr uint16_t kFirst = 4;
+    kill_everywhere([&] {
+        start_anew();
+        deliver_some(kFirst);
+        take_the_rest(kFirst, kBytes);
+        const bool ended = step_by_step.run([&] { rawqp::kMlx5Format.rx_stop(*ring); });
+        SCOPED_TRACE("at " + StepByStep::where());
+        if (!ended) mbufs.lose_cache();
+        rawqp::kMlx5Format.rx_stop(*ring);
+        const size_t in_cache = 2 * size_t{variant.cache};
+        EXPECT_LE(mbufs.lacking(), ended ? 0u : 1 + in_cache);
     });
 }
 
