@@ -2,8 +2,7 @@
 // Groups in software steering: when they use it, what the device is then asked for, and in which
 // order.
 #include "drivers/net/rawqp/flow_tag.hpp"
-#include "tests/unit/flow/templates.hpp"
-#include "tests/unit/verbs/fake_dr.hpp"
+#include "tests/unit/flow/software.hpp"
 
 namespace rawqp::test {
 namespace {
@@ -14,104 +13,7 @@ using testing::Not;
 using testing::SizeIs;
 using verbs_test::DrAction;
 using verbs_test::DrRule;
-using verbs_test::FakeDr;
 using Kind = DrAction::Kind;
-
-class SoftwareTest : public testing::Test {
-  protected:
-    FakeDevice device{4};
-    std::optional<FakeDr> dr;
-    std::unique_ptr<RssQps> qps;
-    std::unique_ptr<Steering> steering;
-    std::unique_ptr<FlowTable> table;
-    rte_flow_error error{};
-
-    SoftwareTest() {
-        device.offer_mlx5_flows();
-        device.offers_devx = true;
-        dr.emplace(device);
-        qps =
-            std::make_unique<RssQps>(device.api(), device.context(), device.pd(), device.rx_queues);
-        steering = make_steering(device, *qps, FlowEngine::mlx5);
-        table = std::make_unique<FlowTable>(*steering, device.rx_queues);
-        const rte_flow_port_attr port{};
-        const rte_flow_queue_attr queue{64};
-        const rte_flow_queue_attr* sizes[] = {&queue};
-        EXPECT_EQ(table->configure(port, sizes, &error), 0);
-        EXPECT_TRUE(table->start());
-    }
-    ~SoftwareTest() override {
-        table.reset();
-        steering.reset();
-        qps.reset();
-        dr.reset();
-        EXPECT_THAT(device.violations, IsEmpty());
-        EXPECT_THAT(device.devx_objects, IsEmpty());
-        EXPECT_THAT(device.flows, IsEmpty());
-    }
-
-    rte_flow* create(const Rule& rule) {
-        return table->create(&rule.attr, rule.pattern(), rule.actions(), &error);
-    }
-    static Rule of(uint32_t group, Rule rule) {
-        rule.attr.group = group;
-        return rule;
-    }
-    static Rule jump(uint32_t group) {
-        return led(Rule().item(RTE_FLOW_ITEM_TYPE_ETH).item(RTE_FLOW_ITEM_TYPE_IPV4), group);
-    }
-    static Rule led(Rule rule, uint32_t group) {
-        const rte_flow_action_jump conf{group};
-        return rule.action(RTE_FLOW_ACTION_TYPE_JUMP, &conf);
-    }
-    static Rule tagged(uint32_t group) {
-        return of(group, Rule().item(RTE_FLOW_ITEM_TYPE_ETH).item(RTE_FLOW_ITEM_TYPE_VLAN));
-    }
-    /// A rule that only commands can express.
-    static Rule tag_off(uint32_t group) {
-        return tagged(group).action(RTE_FLOW_ACTION_TYPE_OF_POP_VLAN).queue(1);
-    }
-    /// A table with these actions and masks, for UDP over IPv4 if not otherwise said.
-    rte_flow_template_table* create_table(const Rule& actions, const Rule& masks,
-                                          uint32_t group = 1, uint32_t rules = 64,
-                                          const Rule& items = flow(0, 0)) {
-        rte_flow_pattern_template_attr of_pattern{};
-        of_pattern.ingress = 1;
-        rte_flow_actions_template_attr of_actions{};
-        of_actions.ingress = 1;
-        auto* pattern = table->create_pattern_template(of_pattern, items.pattern(), &error);
-        auto* action =
-            table->create_actions_template(of_actions, actions.actions(), masks.actions(), &error);
-        rte_flow_template_table_attr attributes{};
-        attributes.flow_attr.group = group;
-        attributes.flow_attr.ingress = 1;
-        attributes.nb_flows = rules;
-        return table->create_template_table(attributes, {&pattern, 1}, {&action, 1}, &error);
-    }
-    rte_flow_template_table* marking_table(uint32_t group = 1, uint32_t rules = 64) {
-        return create_table(Rule().queue(1).mark(1), Rule().queue(0).mark(0), group, rules);
-    }
-    /// How many rules each matcher of groups has room for, as a power of two.
-    std::vector<uint32_t> rooms() const {
-        std::vector<uint32_t> found;
-        for (const auto& matcher : dr->matchers)
-            if (matcher->table->level != 0) found.push_back(matcher->log_room);
-        return found;
-    }
-    rte_flow* enqueue(rte_flow_template_table* to, const Rule& rule) {
-        return table->async_create(0, to, rule.pattern(), 0, rule.actions(), 0, nullptr, &error);
-    }
-    int pull() {
-        std::vector<rte_flow_op_result> results(64);
-        return table->pull(0, results, &error);
-    }
-    std::vector<const DrRule*> rules_of(uint32_t group) const {
-        std::vector<const DrRule*> found;
-        for (const auto& rule : dr->rules)
-            if (rule->group() == group) found.push_back(rule.get());
-        return found;
-    }
-};
 
 TEST_F(SoftwareTest, ATableTakesItsGroupsAndTheJumpsThere) {
     ASSERT_NE(create(jump(1)), nullptr) << error.message;
@@ -139,64 +41,6 @@ TEST_F(SoftwareTest, ATableTakesItsGroupsAndTheJumpsThere) {
     EXPECT_EQ(rule.matcher->mask[kVersion] & 0x1e, 4 << 1);
     EXPECT_EQ(rule.value[kVersion] & 0x1e, 4 << 1);
     EXPECT_EQ(rule.matcher->mask[kEtherType] | rule.matcher->mask[kEtherType + 1], 0);
-}
-
-TEST_F(SoftwareTest, ATableHasRoomForItsRulesFromTheStart) {
-    auto* const to = marking_table();
-    ASSERT_NE(to, nullptr) << error.message;
-    EXPECT_EQ(rooms(), std::vector{6u});
-    const auto* const matcher = dr->matchers.front().get();
-    for (int round = 0; round < 2; ++round) {
-        auto* const rule = enqueue(to, flow(1, 2).queue(3).mark(5));
-        ASSERT_NE(rule, nullptr) << error.message;
-        EXPECT_EQ(rules_of(1).front()->matcher, matcher);
-        EXPECT_EQ(table->async_destroy(0, rule, nullptr, &error), 0);
-    }
-    EXPECT_EQ(rooms(), std::vector{6u});
-    EXPECT_EQ(table->destroy(to, &error), 0) << error.message;
-    EXPECT_THAT(dr->matchers, IsEmpty());
-}
-
-TEST_F(SoftwareTest, RoomIsRoundedUpAndBounded) {
-    for (const auto& [rules, room] : {std::pair{1u, 0u}, {2u, 1u}, {65u, 7u}, {1u << 21, 20u}}) {
-        auto* const to = marking_table(1, rules);
-        ASSERT_NE(to, nullptr) << error.message;
-        EXPECT_EQ(rooms(), std::vector{room}) << rules;
-        EXPECT_EQ(table->destroy(to, &error), 0) << error.message;
-    }
-}
-
-/// The fake does not let a matcher shrink.
-TEST_F(SoftwareTest, TablesThatShareAMatcherHaveTheRoomOfTheLargest) {
-    for (const uint32_t rules : {64u, 1024u, 8u})
-        ASSERT_NE(marking_table(1, rules), nullptr) << error.message;
-    EXPECT_EQ(rooms(), std::vector{10u});
-    ASSERT_NE(marking_table(2), nullptr) << error.message;
-    EXPECT_EQ(rooms(), (std::vector{10u, 6u}));
-}
-
-TEST_F(SoftwareTest, WhereNoDefinerCoversTheMaskTablesGrow) {
-    dr->resizes = false;
-    auto* const to = marking_table();
-    ASSERT_NE(to, nullptr) << error.message;
-    EXPECT_EQ(rooms(), std::vector{0u});
-    EXPECT_NE(enqueue(to, flow(1, 2).queue(3).mark(5)), nullptr) << error.message;
-}
-
-/// An rss has a rule, and thus a matcher, for each class of packets that it tells apart.
-TEST_F(SoftwareTest, RoomFollowsTheClassesOfAnIndirectRss) {
-    rte_flow_indir_action_conf directions{};
-    directions.ingress = 1;
-    const auto rss = [](uint64_t types) { return Rule().rss({0, 1}, types); };
-    const auto several = rss(RTE_ETH_RSS_IP | RTE_ETH_RSS_UDP), few = rss(RTE_ETH_RSS_IPV4);
-    auto* const shared = table->share(&directions, several.actions(), &error);
-    ASSERT_NE(shared, nullptr) << error.message;
-    const Rule by_it = Rule().indirect(shared);
-    ASSERT_NE(create_table(by_it, by_it, 1, 64, Rule().item(RTE_FLOW_ITEM_TYPE_ETH)), nullptr)
-        << error.message;
-    EXPECT_EQ(rooms(), std::vector(5, 6u));
-    ASSERT_EQ(table->update_shared(shared, few.actions(), &error), 0) << error.message;
-    EXPECT_EQ(rooms(), std::vector(2, 6u));
 }
 
 TEST_F(SoftwareTest, WithoutTheTableTheyAreByCommandsAgain) {
