@@ -130,6 +130,24 @@ def test_a_source_tree_can_be_given(sdk: ModuleType, source_tree: Path, tmp_path
         sdk.provide(flat, tmp_path)
 
 
+def test_headers_are_replaced_only_by_others(sdk: ModuleType, tmp_path: Path) -> None:
+    """Objects that include them would be compiled again."""
+    if sdk.has_driver_headers(sdk.installed_include_dirs()):
+        pytest.skip("the installed DPDK has driver headers: scripts/get-dpdk-sdk has nothing to do")
+    given, kept = tmp_path / "given", tmp_path / "sdk"
+    given.mkdir()
+    for header in sdk.DRIVER_HEADERS:
+        (given / Path(header).name).write_text("/* old */\n")
+    sdk.provide(kept, given)
+    header = kept / "bus_driver.h"
+    before = header.stat().st_mtime_ns
+    sdk.provide(kept, given)
+    assert header.stat().st_mtime_ns == before
+    (given / header.name).write_text("/* new */\n")
+    sdk.provide(kept, given)
+    assert header.read_text() == "/* new */\n"
+
+
 def test_too_little_to_compare_is_refused(sdk: ModuleType, source_tree: Path) -> None:
     for header in sorted((source_tree / "lib/ethdev").iterdir())[2:]:
         header.unlink()
