@@ -184,6 +184,22 @@ def test_a_log_within_a_command_and_a_prompt(tmp_path: Path, logged: str) -> Non
             assert testpmd.command(echo, timeout=1).startswith("the answer: 1\n")
 
 
+def test_a_character_within_an_event(tmp_path: Path) -> None:
+    """testpmd writes the end of line with which an event begins apart from the rest."""
+    def disturbed(typed: str, at: int) -> str:
+        return f"{typed[:at]}\r\n{typed[at]}Port 1: link state change event\r\n{typed[at + 1:]}"
+
+    echo, answer, prompt = "show port 1", "the answer: 1\r\n", "testpmd> "
+    for at in range(len(echo)):
+        disturbed_prompt = disturbed(prompt, at % len(prompt))
+        screen = Scripted(tmp_path / "log", "Interactive-mode selected\r\n" + prompt,
+                          disturbed(echo, at) + "\r\n" + answer + disturbed_prompt,
+                          echo + "\r\n" + answer + prompt)
+        testpmd = Testpmd(screen)
+        for _ in range(2):
+            assert testpmd.command(echo, timeout=1).startswith("the answer: 1\n")
+
+
 def test_numbered_frames_differ() -> None:
     frames = list(numbered(300))
     assert len(set(frames)) == 300 and {len(frame) for frame in frames} == {60}

@@ -5,8 +5,10 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
-# testpmd writes these character by character; between any two, another thread can log a line.
-_LOGGED = r"(?:net_rawqp|mlx5_net|EAL|\nPort \d+): .*\n"
+# testpmd writes these character by character; between any two, another thread can log a line. An event of a port
+# begins with an end of line that is written apart: what is typed can also be between that and the event.
+_EVENT = r"Port \d+: .* event\n"
+_LOGGED = rf"(?:(?:net_rawqp|mlx5_net|EAL|\nPort \d+): .*\n|{_EVENT}|\n(?=.+{_EVENT}))"
 _LOG = re.compile(_LOGGED)
 _LOOKED_FOR = len("testpmd> ")  # by a regular expression; commands begin with a few different words
 
