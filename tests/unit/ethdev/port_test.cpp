@@ -2,10 +2,10 @@
 // Ports on a fake device, driven through ethdev's public functions.
 #include "drivers/net/rawqp/ethdev/netdev/link.hpp"
 #include "tests/unit/ethdev/port_fixture.hpp"
+#include "tests/unit/written.hpp"
 
 #include <atomic>
 #include <chrono>
-#include <cstring>
 #include <thread>
 
 namespace rawqp::test {
@@ -45,12 +45,10 @@ TEST_F(PortTest, ADumpTellsOfEachQueue) {
     for (const auto& [rx, tx] : {std::pair<uint16_t, uint16_t>{1, 3}, {3, 1}}) {
         ASSERT_TRUE(attach());
         ASSERT_EQ(configure(rx, tx), 0);
-        char text[4096] = {};
-        FILE* const file = fmemopen(text, sizeof text - 1, "w");
-        EXPECT_EQ(rte_eth_dev_priv_dump(id(), file), 0);
-        fclose(file);
+        const std::string text = test_text::written(
+            [&](FILE* file) { EXPECT_EQ(rte_eth_dev_priv_dump(id(), file), 0); });
         const auto tells_of = [&](const char* kind, uint16_t queue) {
-            return std::strstr(text, fmt::format("\n  {} {} ", kind, queue).c_str()) != nullptr;
+            return text.find(fmt::format("\n  {} {} ", kind, queue)) != std::string::npos;
         };
         for (uint16_t queue = 0; queue < 3; ++queue) {
             EXPECT_EQ(tells_of("rxq", queue), queue < rx) << text;

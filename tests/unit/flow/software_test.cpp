@@ -215,13 +215,9 @@ TEST_F(SoftwareTest, ActionsAreUpdatedWhereTheDeviceDoesNotAnswer) {
     auto* const rule = create(of(1, udp_to(7, 2)));
     ASSERT_TRUE(rule != nullptr && sharing != nullptr) << error.message;
     const auto leads_to = [&](const rte_flow* updated, const char* where) {
-        char* text = nullptr;
-        size_t size = 0;
-        FILE* const file = open_memstream(&text, &size);
-        EXPECT_EQ(table->dump(updated, file, &error), 0);
-        std::fclose(file);
-        EXPECT_THAT(std::string(text, size), HasSubstr(where));
-        std::free(text);
+        EXPECT_THAT(test_text::written(
+                        [&](FILE* file) { EXPECT_EQ(table->dump(updated, file, &error), 0); }),
+                    HasSubstr(where));
     };
     dr->sync_error = EIO;
     EXPECT_EQ(table->update_actions(rule, Rule().queue(3).actions(), &error), 0) << error.message;

@@ -4,9 +4,7 @@
 
 #include "tests/unit/flow/allocations.hpp"
 #include "tests/unit/flow/flow_table.hpp"
-
-#include <cstdio>
-#include <cstdlib>
+#include "tests/unit/written.hpp"
 
 namespace rawqp::test {
 
@@ -32,13 +30,8 @@ class TemplateTest : public FlowTableTest {
 
     /// One line per device rule.
     std::string dump(const rte_flow* rule) {
-        char* text = nullptr;
-        size_t size = 0;
-        FILE* const file = open_memstream(&text, &size);
-        EXPECT_EQ(table.dump(rule, file, &error), 0);
-        std::fclose(file);
-        const std::string lines(text, size);
-        std::free(text);
+        const std::string lines =
+            test_text::written([&](FILE* file) { EXPECT_EQ(table.dump(rule, file, &error), 0); });
         return lines.substr(lines.find('\n') + 1);
     }
     void configure(uint32_t size) {

@@ -2,6 +2,7 @@
 // Firmware commands for flow tables, groups, entries, counters and header changes.
 #include "app/softhca/prm/match.hpp"
 #include "tests/unit/pci/guest.hpp"
+#include "tests/unit/prm/header_requests.hpp"
 
 #include <algorithm>
 
@@ -60,22 +61,14 @@ TEST_F(FlowCommandTest, ChangesOfHeadersLiveAsLongAsTheirEntries) {
     const Number tir = made(tir_request(made(rq_request(cq))));
     const Number table = made(table_request(0)), sends = made(table_request(0, 1));
     const Number group = made(group_request(table, 0, 3)), all = made(group_request(sends, 0, 3));
-    Request modify = REQUEST(ALLOC_MODIFY_HEADER_CONTEXT, alloc_modify_header_context);
-    modify.set(PRM(alloc_modify_header_context_in, num_of_actions), 1);
-    EXPECT_EQ(status_of(modify), FwStatus::bad_input_length);
-    constexpr uint64_t kSetTtl = uint64_t{1u << 28 | MLX5_ACTION_IN_FIELD_OUT_IP_TTL << 16 | 8}
-                                 << 32;
-    EXPECT_EQ(status_of(Request(modify).page(kSetTtl | uint64_t{0xf00} << 48)),
+    EXPECT_EQ(status_of(edits_request()), FwStatus::bad_input_length);
+    EXPECT_EQ(status_of(edits_request().page(set_ttl(0) | uint64_t{0xf00} << 48)),
               FwStatus::bad_parameter)
         << "no such field";
     const auto edits =
-        static_cast<Number>(execute(Request(modify).page(kSetTtl | 9))
+        static_cast<Number>(execute(edits_request().page(set_ttl(9)))
                                 .get(PRM(alloc_modify_header_context_out, modify_header_id)));
-    constexpr Field kReformat = PRM(alloc_packet_reformat_context_in, packet_reformat_context);
-    Request reformat = REQUEST(ALLOC_PACKET_REFORMAT_CONTEXT, alloc_packet_reformat_context);
-    reformat.set(inside(kReformat, PRM(packet_reformat_context_in, reformat_type)),
-                 MLX5_REFORMAT_TYPE_L2_TO_L2_TUNNEL);
-    reformat.set(inside(kReformat, PRM(packet_reformat_context_in, reformat_data_size)), 50);
+    Request reformat = reformat_request();
     EXPECT_EQ(status_of(reformat), FwStatus::bad_input_length);
     reformat.in.resize(reformat.in.size() + 48);
     const auto tunnel = static_cast<Number>(

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What a reset takes back of a driver's settings, and how long delay drop holds the wire.
 #include "tests/unit/pci/guest.hpp"
+#include "tests/unit/prm/header_requests.hpp"
 
 #include <chrono>
 #include <map>
@@ -57,22 +58,6 @@ class ResetTest : public Guest {
         ASSERT_EQ(status_of(REQUEST(SET_DELAY_DROP_PARAMS, set_delay_drop_params)
                                 .set(PRM(set_delay_drop_params_in, delay_drop_timeout), units)),
                   FwStatus::ok);
-    }
-    Request edits_request() {
-        constexpr uint64_t kSetTtlTo9 =
-            uint64_t{1u << 28 | MLX5_ACTION_IN_FIELD_OUT_IP_TTL << 16 | 8} << 32 | 9;
-        return REQUEST(ALLOC_MODIFY_HEADER_CONTEXT, alloc_modify_header_context)
-            .set(PRM(alloc_modify_header_context_in, num_of_actions), 1)
-            .page(kSetTtlTo9);
-    }
-    Request reformat_request() {
-        constexpr Field kContext = PRM(alloc_packet_reformat_context_in, packet_reformat_context);
-        Request request = REQUEST(ALLOC_PACKET_REFORMAT_CONTEXT, alloc_packet_reformat_context);
-        request.set(inside(kContext, PRM(packet_reformat_context_in, reformat_type)),
-                    MLX5_REFORMAT_TYPE_L2_TO_L2_TUNNEL);
-        request.set(inside(kContext, PRM(packet_reformat_context_in, reformat_data_size)), 50);
-        request.in.resize(request.in.size() + 48);
-        return request;
     }
     /// How many there are of each kind that `softhca dump` shows.
     [[nodiscard]] std::map<std::string, size_t> objects() const {
@@ -154,8 +139,10 @@ TEST_F(ResetTest, SwitchesDelayDropOff) {
 TEST_F(ResetTest, DestroysWhatTheDriverHasCreated) {
     const auto before = objects();
     hold();
-    for (const Request& request :
-         {edits_request(), reformat_request(), REQUEST(ALLOC_FLOW_COUNTER, alloc_flow_counter)})
+    Request reformat = reformat_request();
+    reformat.in.resize(reformat.in.size() + 48);
+    for (const Request& request : {edits_request().page(set_ttl(9)), reformat,
+                                   REQUEST(ALLOC_FLOW_COUNTER, alloc_flow_counter)})
         ASSERT_EQ(status_of(request), FwStatus::ok);
     const auto now = objects();
     for (const char* kind : {"cqs", "rqs", "tirs", "flow_tables", "flow_groups", "flow_entries",

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Flow objects have an owner, and counters come in bulks.
+#include "tests/unit/prm/header_requests.hpp"
 #include "tests/unit/prm/users.hpp"
 
 #include <atomic>
@@ -92,10 +93,7 @@ TEST_P(FlowObjectsTest, EntriesNameWhatTheirOwnerHas) {
     EXPECT_EQ(status(by(mine, entry_request(foreign))), FwStatus::bad_resource);
     EXPECT_EQ(status(by(mine, entry_request(second, counters(other, 0)))), FwStatus::bad_resource);
     constexpr Field kContext = PRM(set_fte_in, flow_context);
-    constexpr uint64_t kSetTtl = uint64_t{1u << 28 | MLX5_ACTION_IN_FIELD_OUT_IP_TTL << 16 | 8};
-    const Request edits = REQUEST(ALLOC_MODIFY_HEADER_CONTEXT, alloc_modify_header_context)
-                              .set(PRM(alloc_modify_header_context_in, num_of_actions), 1)
-                              .page(kSetTtl << 32);
+    const Request edits = edits_request().page(set_ttl(0));
     const Number not_mine =
         run(by(other, edits)).get(PRM(alloc_modify_header_context_out, modify_header_id));
     const auto editing = [&](Number context) {
