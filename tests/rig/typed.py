@@ -8,7 +8,7 @@ from typing import NamedTuple
 # testpmd writes these character by character; between any two, another thread can log a line. An event of a port
 # begins with an end of line that is written apart: what is typed can also be between that and the event.
 _EVENT = r"Port \d+: .* event\n"
-_LOGGED = rf"(?:(?:net_rawqp|mlx5_net|EAL|\nPort \d+): .*\n|{_EVENT}|\n(?=.+{_EVENT}))"
+_LOGGED = rf"(?:(?:net_rawqp|mlx5_net|EAL): .*\n|{_EVENT}|\n(?=.*{_EVENT}))"
 _LOG = re.compile(_LOGGED)
 _LOOKED_FOR = len("testpmd> ")  # by a regular expression; commands begin with a few different words
 
