@@ -4,12 +4,13 @@
 The netdev is a real TAP in a network namespace of the test's own; in the guest it is the kernel's.
 """
 
+import time
 from typing import Iterator
 
 import pytest
 from rig.bifurcation import (
     FREE_PORT, NETDEV, TAKEN_PORT, answer, arp_request, datagram, echo_request,
-    reaches_kernel, shared_port,
+    know_the_peer, reaches_kernel, shared_port,
 )
 from rig.packets import opaque, port_mac
 from rig.stack import Stack
@@ -75,6 +76,31 @@ def test_promiscuous_mode_takes_nothing_in_isolated_mode(isolated: Stack) -> Non
     isolated.wires[0].send(opaque(80, seed=1))
     assert answer(isolated.wires[0], echo_request(2))[ICMP].type == 0
     assert isolated.testpmd.stats(0).rx_packets == before
+
+
+@pytest.mark.guest
+def test_the_link_goes_down_and_up_with_the_netdev(isolated: Stack) -> None:
+    testpmd = isolated.testpmd
+    for state in "down", "up":
+        position = testpmd.mark_output()
+        isolated.in_network("ip", "link", "set", NETDEV, state)
+        testpmd.program.wait_for(r"(?i)port 0: link state change event", position)
+        assert testpmd.info(0)["Link status"] == state
+    know_the_peer(isolated)
+    assert answer(isolated.wires[0], echo_request(1))[ICMP].type == 0
+
+
+@pytest.mark.guest
+def test_the_netdev_shows_whether_there_is_a_carrier(isolated: Stack) -> None:
+    def has_carrier() -> bool:
+        return "LOWER_UP" in isolated.in_network("ip", "-o", "link", "show", NETDEV)
+
+    assert has_carrier()
+    for up in False, True:
+        isolated.set_link(0, up)
+        deadline = time.monotonic() + 20
+        while has_carrier() != up:
+            assert time.monotonic() < deadline
 
 
 def test_normal_mode_takes_the_port(normal: Stack) -> None:

@@ -302,10 +302,12 @@ print(states)
 """
 
 
-def test_a_program_does_not_bring_a_pulled_cable_back(launcher: Launcher) -> None:
+@pytest.mark.parametrize("netdev", ["soft0", "tap:kn0"])
+def test_a_program_does_not_bring_a_pulled_cable_back(launcher: Launcher, netdev: str) -> None:
     steps = {"cable down": "1", "netdev down": "1", "netdev up": "1", "cable up": "4"}
     other_way = {"netdev down": "1", "cable down": "1", "cable up": "1", "netdev up": "4"}
-    done = launcher.run("--", sys.executable, "-c", TOGGLE, launcher.softhca, *steps, *other_way)
+    done = launcher.run("--port", f"wire=loop,netdev={netdev}", "--",
+                        sys.executable, "-c", TOGGLE, launcher.softhca, *steps, *other_way, prefix=OWN_NETWORK)
     assert done.stdout == "".join([*steps.values(), *other_way.values()]) + "\n", done.stderr
 
 

@@ -6,7 +6,7 @@ from typing import Callable
 
 import pytest
 from functional.conftest import StartStack
-from rig.stack import PortSpec
+from rig.stack import OWN_NETWORK, PortSpec
 from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 from scapy.packet import Raw
@@ -42,6 +42,19 @@ def test_pair_cables_two_ports(start_stack: StartStack) -> None:
     stack.testpmd.command("start tx_first")  # one burst of 32 on each port
     for port in (0, 1):
         stack.wait_counter(port, "wire_rx_packets", 4 * 32, timeout=30)
+
+
+@pytest.mark.parametrize("pmd, options", [("rawqp", {}),
+                                          ("mlx5", {"netdev": "tap"})])  # the kernel tells it about its netdev
+def test_a_tap_that_is_set_down_is_an_unplugged_cable(
+    start_stack: StartStack, pmd: str, options: dict[str, str]
+) -> None:
+    stack = start_stack([PortSpec(wire="tap:cable0", options=options)], pmd=pmd, prefix=OWN_NETWORK)
+    for state in "down", "up":
+        position = stack.testpmd.mark_output()
+        stack.in_network("ip", "link", "set", "cable0", state)
+        stack.testpmd.program.wait_for(r"(?i)port 0: link state change event", position)
+        assert stack.testpmd.info(0)["Link status"] == state
 
 
 def test_generated_frames_are_counted_to_the_last(start_stack: StartStack) -> None:

@@ -27,12 +27,16 @@ ARGUMENTS: dict[str, Any] = {
 }
 
 
+def know_the_peer(stack: StackBase) -> None:
+    """The kernel forgets its neighbours when the netdev goes down."""
+    stack.in_network(*f"ip neighbour replace {PEER_IP} lladdr {PEER_MAC} dev {NETDEV}".split())
+
+
 def set_up(stack: AnyStack) -> AnyStack:
     """Gives the netdev an address and makes testpmd show packets."""
-    for command in (f"ip address add {KERNEL_IP}/24 dev {NETDEV}",
-                    f"ip link set {NETDEV} up",
-                    f"ip neighbour add {PEER_IP} lladdr {PEER_MAC} dev {NETDEV}"):
-        stack.in_network(*command.split())
+    stack.in_network(*f"ip address add {KERNEL_IP}/24 dev {NETDEV}".split())
+    stack.in_network(*f"ip link set {NETDEV} up".split())
+    know_the_peer(stack)
     stack.testpmd.silent("set verbose 1")
     stack.testpmd.start("rxonly")
     return stack

@@ -19,9 +19,15 @@ constexpr std::byte kPadding[kMinFrame]{};
 Port::Port(const DeviceConfig& config, std::unique_ptr<wire::Wire> wire,
            std::unique_ptr<wire::Wire> kernel)
     : wire_(std::move(wire)), kernel_(std::move(kernel)), carrier_always_(config.carrier_always),
-      up_(carrier_always_ || wire_->carrier()), kernel_promiscuous_(config.kernel_promiscuous),
-      pause_(config.pause), mtu_(config.mtu), mac_(config.mac) {
-    if (kernel_) wire_->start();
+      kernel_promiscuous_(config.kernel_promiscuous), pause_(config.pause), mtu_(config.mtu),
+      mac_(config.mac) {
+    // An earlier process may have left either interface without a carrier.
+    on_ = is_switched_on();
+    wire_->set_carrier(on_);
+    up_ = has_link();
+    if (!kernel_) return;
+    kernel_->set_carrier(up_);
+    wire_->start();
 }
 
 bool Port::transmit(std::span<const iovec> pieces, uint32_t bytes) {
@@ -115,9 +121,14 @@ void Port::flush() {
 }
 
 void Port::poll_link() {
-    const bool up = is_switched_on() && (carrier_always_ || wire_->carrier());
+    if (const bool on = is_switched_on(); on != on_) {
+        on_ = on;
+        wire_->set_carrier(on);
+    }
+    const bool up = has_link();
     if (up == up_) return;
     up_ = up;
+    if (kernel_) kernel_->set_carrier(up);
     counters.link_downs += up ? 0 : 1;
     tell_listeners(up ? AsyncEvent::port_active : AsyncEvent::port_error);
 }
@@ -128,11 +139,9 @@ void Port::tell_listeners(AsyncEvent event) {
 }
 
 void Port::switch_link(bool admin_up, bool cable) {
-    const bool before = is_switched_on();
     admin_up_ = admin_up;
     cable_ = cable;
-    if (is_switched_on() == before) return;
-    wire_->set_carrier(!before);
+    if (kernel_) kernel_->look_at_carrier();
     poll_link();
 }
 

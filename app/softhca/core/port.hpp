@@ -147,7 +147,11 @@ class Port {
         size_t sent = 0;
     };
     [[nodiscard]] bool takes_whole(std::span<const iovec> frames) const;
-    [[nodiscard]] bool is_switched_on() const { return admin_up_ && cable_; }
+    /// As in mlx5_core, a netdev that goes down takes the port's link down.
+    [[nodiscard]] bool is_switched_on() const {
+        return admin_up_ && cable_ && (!kernel_ || kernel_->carrier());
+    }
+    [[nodiscard]] bool has_link() const { return on_ && (carrier_always_ || wire_->carrier()); }
     void switch_link(bool admin_up, bool cable);
 
     SizeCounts rx_sizes_;
@@ -158,6 +162,7 @@ class Port {
     std::unique_ptr<wire::Wire> kernel_;
     bool admin_up_ = true;
     bool cable_ = true; ///< false: pulled on request, whatever the wire has at its other end
+    bool on_;           ///< as the wire was told
     bool carrier_always_;
     bool up_;
     bool sent_ = false; ///< since the last flush()

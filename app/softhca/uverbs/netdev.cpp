@@ -184,8 +184,9 @@ void Netdev::follow(unsigned long request, const ifreq& ifr) {
     if ((request == SIOCSIFMTU || request == SIOCGIFMTU) && ifr.ifr_mtu >= kMinMtu &&
         ifr.ifr_mtu <= kMaxMtu && ifr.ifr_mtu != state().mtu)
         save_mtu(static_cast<uint16_t>(ifr.ifr_mtu));
+    // Only the TAP says whether it is up: anybody can set that. This makes the device look at once.
     if (request == SIOCSIFFLAGS)
-        if (core::Device* device = port_.device.load()) device->set_link(ifr.ifr_flags & IFF_UP);
+        if (core::Device* device = port_.device.load()) device->set_link(true);
 }
 
 std::optional<int> netdev_ioctl(unsigned long request, void* argument,

@@ -71,7 +71,7 @@ void CableEnd::look_for_death() {
         dead_generation_ = generation;
 }
 
-bool CableEnd::carrier() const {
+bool CableEnd::carrier() {
     return peer_attached() && peer_.port_up.load(std::memory_order_acquire);
 }
 

@@ -53,7 +53,7 @@ class CableEnd : public Wire {
     SendResult send(const OutFrame& frame) final;
     SendResult send_batch(std::span<const iovec> frames, size_t& sent) override;
     void flush() final { writer_.publish(); }
-    [[nodiscard]] bool carrier() const final;
+    [[nodiscard]] bool carrier() final;
     void set_carrier(bool up) final { own_.port_up.store(up, std::memory_order_release); }
 
   protected:

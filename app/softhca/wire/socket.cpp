@@ -89,7 +89,7 @@ class SocketWire final : public Wire {
         return SendResult::sent;
     }
 
-    [[nodiscard]] bool carrier() const override { return bool(peer_); }
+    [[nodiscard]] bool carrier() override { return bool(peer_); }
     [[nodiscard]] int wait_fd() const override { return epoll_.get(); }
 
   private:

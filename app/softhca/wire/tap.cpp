@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "app/softhca/wire/tap.hpp"
 
+#include "app/softhca/clock.hpp"
 #include "app/softhca/own_fd.hpp"
 #include "app/softhca/wire/frame.hpp"
 #include "app/softhca/wire/super_frame.hpp"
@@ -12,6 +13,7 @@
 #include <linux/if_tun.h>
 #include <net/if.h>
 #include <net/if_arp.h>
+#include <poll.h>
 #include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -129,7 +131,15 @@ class TapWire final : public Wire {
     }
     WireReport take_report() override { return std::exchange(report_, {}); }
 
-    [[nodiscard]] bool carrier() const override { return !gone_; }
+    /// Nothing tells that somebody has set the interface down, and to ask is a system call.
+    [[nodiscard]] bool carrier() override {
+        if (clock_ns(CLOCK_MONOTONIC_COARSE) >= look_at_) look_at_carrier();
+        return up_;
+    }
+    void look_at_carrier() override {
+        up_ = is_up();
+        look_at_ = clock_ns(CLOCK_MONOTONIC_COARSE) + kLookEveryNs;
+    }
     void set_carrier(bool up) override {
         const int carrier = up;
         ioctl(tap_.get(), TUNSETCARRIER, &carrier);
@@ -137,6 +147,15 @@ class TapWire final : public Wire {
     [[nodiscard]] int wait_fd() const override { return tap_.get(); }
 
   private:
+    static constexpr uint64_t kLookEveryNs = 10'000'000;
+
+    /// The kernel lets a TAP be written to while its interface is up, in whichever namespace that
+    /// is.
+    [[nodiscard]] bool is_up() const {
+        pollfd writable{tap_.get(), POLLOUT, 0};
+        return poll(&writable, 1, 0) == 1 && (writable.revents & POLLOUT);
+    }
+
     bool receive() {
         batch_.clear();
         while (!batch_.full()) {
@@ -158,7 +177,6 @@ class TapWire final : public Wire {
                                 {slot, kMaxFrame},
                                 {&received_[kMaxFrame], received_.size() - kMaxFrame}};
         const ssize_t got = readv(tap_.get(), pieces, int(std::size(pieces)));
-        if (got < 0 && errno == EBADFD) gone_ = true; // the interface was deleted
         if (got <= ssize_t{kLegacyNetHeaderBytes}) return false;
         const size_t bytes = size_t(got) - kLegacyNetHeaderBytes;
         const size_t in_slot = std::min<size_t>(bytes, kMaxFrame);
@@ -201,7 +219,8 @@ class TapWire final : public Wire {
     Fd tap_;
     OwnFd lock_;  // held as long as we use the TAP
     bool merges_; ///< packets to the kernel
-    bool gone_ = false;
+    bool up_ = false;
+    uint64_t look_at_ = 0; ///< of the coarse clock
     FrameBatch batch_;
     std::array<std::byte, kMaxSuperFrame> received_; ///< a super-frame
     Splitter splitter_;                              ///< of received_

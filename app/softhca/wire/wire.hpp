@@ -95,8 +95,11 @@ class Wire {
     /// is in progress.
     virtual void set_recipient(Recipient*) {}
 
-    /// False while the cable is unplugged (no peer connected).
-    [[nodiscard]] virtual bool carrier() const { return true; }
+    /// False while the cable is unplugged: no peer is connected, or the interface at its other end
+    /// is down.
+    [[nodiscard]] virtual bool carrier() { return true; }
+    /// carrier() may be a little late, unless this was called before.
+    virtual void look_at_carrier() {}
     /// Tells the other side whether the port is up, where the medium can carry that.
     virtual void set_carrier(bool) {}
     /// A descriptor that becomes readable when peek() may find a frame, or -1: poll often.

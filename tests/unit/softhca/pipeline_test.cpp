@@ -333,6 +333,39 @@ TEST_F(Pipeline, APulledCableIsNotTheAdministrators) {
     EXPECT_TRUE(wire->port_up);
 }
 
+class PortOfANetdev : public Testbed {
+  protected:
+    PortOfANetdev() : Testbed(default_config(), true) {}
+};
+
+TEST_F(PortOfANetdev, GoesDownAndUpWithIt) {
+    device->add_listener(&listener);
+    kernel->plugged = false;
+    run();
+    EXPECT_FALSE(device->link_up());
+    EXPECT_FALSE(wire->port_up) << "the other end sees it";
+    device->set_link(true);
+    EXPECT_FALSE(device->link_up()) << "only the netdev's administrator can set it up";
+    kernel->plugged = true;
+    run();
+    EXPECT_TRUE(device->link_up());
+    EXPECT_TRUE(wire->port_up);
+    ASSERT_EQ(listener.events.size(), 2u);
+    EXPECT_EQ(listener.events[0].first, AsyncEvent::port_error);
+    EXPECT_EQ(listener.events[1].first, AsyncEvent::port_active);
+}
+
+TEST_F(PortOfANetdev, ShowsItTheCarrier) {
+    wire->plugged = false;
+    run();
+    EXPECT_FALSE(kernel->port_up);
+    wire->plugged = true;
+    run();
+    EXPECT_TRUE(kernel->port_up);
+    device->set_cable(false);
+    EXPECT_FALSE(kernel->port_up);
+}
+
 DeviceConfig without_peer() {
     DeviceConfig config;
     config.carrier_always = true;

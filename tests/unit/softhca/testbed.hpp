@@ -51,7 +51,7 @@ struct FakeWire final : wire::Wire {
     [[nodiscard]] std::span<const std::byte> preview() const override {
         return std::as_bytes(std::span(first));
     }
-    [[nodiscard]] bool carrier() const override { return plugged; }
+    [[nodiscard]] bool carrier() override { return plugged; }
 };
 
 /// Records what the device reports.

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <filesystem>
 #include <linux/if_packet.h>
 #include <linux/if_tun.h>
@@ -243,12 +244,27 @@ TEST(TapWire, CarrierFollowsThePortAndADownInterfaceLosesFrames) {
         wire->set_carrier(true);
         CHECK(await([] { return query("t0", SIOCGIFFLAGS).ifr_flags & IFF_RUNNING; }, {}));
 
-        ifreq down = query("t0", SIOCGIFFLAGS);
-        std::strcpy(down.ifr_name, "t0");
-        down.ifr_flags = short(down.ifr_flags & ~IFF_UP);
-        const int control = socket(AF_INET, SOCK_DGRAM, 0);
-        CHECK(ioctl(control, SIOCSIFFLAGS, &down) == 0);
+        return 0;
+    });
+}
+
+TEST(TapWire, AnInterfaceThatIsDownIsAnUnpluggedCable) {
+    in_namespace([] {
+        const auto wire = open("tap:t0");
+        CHECK(wire && wire->carrier());
+        CHECK(std::system("ip link set t0 down") == 0);
+        CHECK(await([&] { return !wire->carrier(); }, {wire.get()}, std::chrono::seconds(5)));
         CHECK(send(*wire, marked(0)) == SendResult::lost);
+
+        // Also if the interface is in another namespace than the device.
+        const int home = ::open("/proc/self/ns/net", O_RDONLY);
+        CHECK(unshare(CLONE_NEWNET) == 0);
+        const auto up =
+            "nsenter --net=/proc/self/fd/" + std::to_string(home) + " ip link set t0 up";
+        CHECK(std::system(up.c_str()) == 0);
+        wire->look_at_carrier();
+        CHECK(wire->carrier());
+        CHECK(send(*wire, marked(0)) == SendResult::sent);
         return 0;
     });
 }
