@@ -41,16 +41,18 @@ class Child {
 
 /// Runs a process that opens a wire, forks and is killed; its child lives on until this one ends.
 template <class Open> bool leaves_an_orphan(Open open) {
-    static int until_we_end[2];
-    if (pipe(until_we_end) < 0) return false;
+    static int until_we_end[2], orphan_lives[2];
+    if (pipe(until_we_end) < 0 || pipe(orphan_lives) < 0) return false;
     Child parent([&] {
         const auto wire = open();
         if (fork() == 0) {
             close(until_we_end[1]);
-            char nothing;
+            char nothing = 0;
+            if (write(orphan_lives[1], &nothing, 1) != 1) _exit(2);
             _exit(read(until_we_end[0], &nothing, 1) == 0 ? 0 : 1);
         }
-        return wire && raise(SIGKILL) == 0 ? 1 : 2;
+        char sign; // fork() may return here before it has returned there
+        return wire && read(orphan_lives[0], &sign, 1) == 1 && raise(SIGKILL) == 0 ? 1 : 2;
     });
     return parent.wait() == 128 + SIGKILL;
 }
