@@ -24,9 +24,18 @@ constexpr int kPatienceMs = 30'000;
     exit(EXIT_FAILURE);
 }
 
+/// The device is lost: an application must not fall asleep again.
+int on_removal(uint16_t port, rte_eth_event_type, void*, void*) {
+    printf("removed, armed %d\n", rte_eth_dev_rx_intr_enable(port, kQueue));
+    fflush(stdout);
+    return 0;
+}
+
 void start_port(rte_mempool* pool) {
     rte_eth_conf conf{};
     conf.intr_conf.rxq = 1;
+    conf.intr_conf.rmv = 1;
+    rte_eth_dev_callback_register(kPort, RTE_ETH_EVENT_INTR_RMV, on_removal, nullptr);
     if (rte_eth_dev_configure(kPort, 1, 1, &conf) != 0) die("cannot configure");
     if (rte_eth_rx_queue_setup(kPort, kQueue, 256, SOCKET_ID_ANY, nullptr, pool) != 0 ||
         rte_eth_tx_queue_setup(kPort, kQueue, 64, SOCKET_ID_ANY, nullptr) != 0)

@@ -93,6 +93,8 @@ int rx_queue_intr_enable(rte_eth_dev* dev, uint16_t id) noexcept {
                       {EINVAL, fmt::format("Rx queue {} has no interrupt: configure the port "
                                            "with intr_conf.rxq",
                                            id)});
+    // No event would ever come. The application has been told, so no more is said here.
+    if (port.shared.is_lost()) return -EIO;
     return -port.format->rx_arm(*queue->ring);
 }
 
