@@ -124,8 +124,9 @@ class Engine {
     /// For future rules; there are no live ones. Null: packets stay as they are.
     virtual void use_lro(const std::optional<LroTerms>& terms) = 0;
     /// Makes a rule, into an empty `rule`, for a request that it can express, whatever its values.
-    /// False with errno if the device refuses, or these values cannot be requested. `qp`: of the
-    /// request's target, in group 0; null with LRO if the request takes it.
+    /// False with errno if the device refuses, or these values cannot be requested: then `rule` is
+    /// not one, but has what was made for it. `qp`: of the request's target, in group 0; null with
+    /// LRO if the request takes it.
     [[nodiscard]] virtual bool create(const SteeringRequest& request, ibv_qp* qp,
                                       DeviceRule& rule) = 0;
 };

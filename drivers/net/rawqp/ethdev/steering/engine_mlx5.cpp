@@ -404,11 +404,7 @@ const GroupTable* Mlx5Engine::create_entry(const SteeringRequest& request, Devic
 
 bool Mlx5Engine::create(const SteeringRequest& request, ibv_qp* qp, DeviceRule& rule) {
     const bool flow = request.group == 0 && (!request.class_depth || request.leads);
-    if (flow ? create_flow(request, qp, rule) : create_entry(request, rule) != nullptr) return true;
-    const int error = errno;
-    rule = {};
-    errno = error;
-    return false;
+    return flow ? create_flow(request, qp, rule) : create_entry(request, rule) != nullptr;
 }
 
 } // namespace

@@ -281,17 +281,14 @@ bool Software::create(const SteeringRequest& request, ibv_qp*, DeviceRule& rule)
     PartRef own(&entry);
     ActionList actions;
     Parameters value(match.value);
-    if (request.group == 0 && request.strict_level && sorted_as_multicast(match))
+    if (request.group == 0 && request.strict_level && sorted_as_multicast(match)) {
         errno = EOPNOTSUPP; // due to values that a template lacks
-    else if (matcher != nullptr && fill(request, rule, entry, actions) &&
-             entry.make(matcher->matcher.get(), value.get(), actions.all())) {
-        rule.parts.add() = std::move(own); // last, so that it goes before what it is made of
-        return true;
+        return false;
     }
-    const int error = errno;
-    rule = {};
-    errno = error;
-    return false;
+    const bool made = matcher != nullptr && fill(request, rule, entry, actions) &&
+                      entry.make(matcher->matcher.get(), value.get(), actions.all());
+    rule.parts.add() = std::move(own); // last, so that it goes before what it is made of
+    return made;
 }
 
 } // namespace
