@@ -87,6 +87,8 @@ class Player {
             const uint8_t what = input_.byte();
             if ((what & 3) == 0)
                 work();
+            else if ((what & 7) == 5)
+                frame();
             else
                 command((what & 3) == 1);
         }
@@ -109,6 +111,12 @@ class Player {
         std::ranges::copy(attributes_, header.attrs);
         (void)context_.ioctl(&header);
         attributes_.clear();
+        memory_.clear();
+    }
+    /// As write(2) passes it.
+    void frame() {
+        const std::vector<uint8_t>& bytes = filled(4u * input_.byte());
+        (void)context_.on_write(bytes.data(), bytes.size());
         memory_.clear();
     }
     void command(bool classic) {
@@ -159,7 +167,8 @@ class Player {
         attribute.data = value;
         attributes_.push_back(attribute);
     }
-    void by_pointer(uint16_t id, size_t size) {
+    /// Bytes of the input, with addresses of the arena in some places.
+    std::vector<uint8_t>& filled(size_t size) {
         std::vector<uint8_t>& bytes = memory_.emplace_back(size);
         input_.fill(bytes);
         for (uint8_t patches = input_.byte() % 4; patches > 0; --patches) {
@@ -174,6 +183,10 @@ class Player {
         }
         for (size_t at = 0; at + sizeof(uint64_t) <= size; at += 4)
             keep_out(&bytes[at]);
+        return bytes;
+    }
+    void by_pointer(uint16_t id, size_t size) {
+        const std::vector<uint8_t>& bytes = filled(size);
         uint64_t small = 0;
         const bool is_small = size <= sizeof small;
         if (is_small) std::ranges::copy(bytes, reinterpret_cast<uint8_t*>(&small));

@@ -30,6 +30,7 @@ SUITES = [
     "RssTest",
     "UnmappedTest",
     "VerbsTest",
+    "WriteTest",
 ]
 
 

@@ -29,11 +29,29 @@ struct Method {
 [[nodiscard]] Errno run_write_command(Context& context, uint64_t number,
                                       const WriteCommand& command);
 
+/// What a frame of such a command has, if it is not extended and thus does not say that itself.
+struct WriteFrame {
+    size_t request = 0, response = 0; ///< bytes of the core's, at least
+    bool driver = false;              ///< whether what is more is the driver's
+};
+/// Empty: there is no such command.
+[[nodiscard]] std::optional<WriteFrame> write_frame(uint32_t number);
+
+// write_call.cpp
+/// Carries out one write(2) on the device.
+[[nodiscard]] Errno run_written(Context& context, const void* data, size_t size);
+
+// ioctl.cpp
+/// Opens a file of asynchronous events.
+[[nodiscard]] Errno open_async_file(Context& context, Fd& user_fd);
+
 // device_info.cpp
 /// Makes the context one of the port's device, which must be running; `devx`: with firmware
 /// commands.
 [[nodiscard]] Errno attach(Context& context, core::Device& device, bool devx);
 [[nodiscard]] Errno get_context(Context& context, const WriteCommand& driver);
+/// Likewise by the classic ABI, which opens the first file of asynchronous events as well.
+[[nodiscard]] Errno get_context_and_events(Context& context, const WriteCommand& command);
 [[nodiscard]] Errno query_device(Context& context, const WriteCommand& command);
 [[nodiscard]] Errno query_device_ex(Context& context, const WriteCommand& command);
 [[nodiscard]] Errno query_port(Context& context, const WriteCommand& command);

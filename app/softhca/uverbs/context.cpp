@@ -76,6 +76,11 @@ Errno Context::ioctl(ib_uverbs_ioctl_hdr* header) {
     return run_method(*this, IoctlAttributes(*header, memory));
 }
 
+std::optional<int> Context::on_write(const void* data, size_t size) {
+    const std::lock_guard lock(mutex_);
+    return run_written(*this, data, size);
+}
+
 void* Context::map(void* address, size_t length, int flags, off_t offset) {
     const auto place = static_cast<uint64_t>(offset);
     if (place == kClockOffset)

@@ -43,6 +43,8 @@ class Context final : public OpenFile {
     [[nodiscard]] std::optional<ReadResult> on_read(int, void*, size_t) override {
         return ReadResult{.error = EINVAL};
     }
+    /// A command of the classic ABI.
+    [[nodiscard]] std::optional<int> on_write(const void* data, size_t size) override;
     /// mmap(2) on the descriptor: doorbell pages and the clock. Returns MAP_FAILED and sets errno
     /// as mmap does.
     [[nodiscard]] void* map(void* address, size_t length, int flags, off_t offset);

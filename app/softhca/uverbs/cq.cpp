@@ -55,6 +55,11 @@ uint32_t entries_for(uint32_t cqe) {
 Errno make_cq(Context& context, const CqRequest& request, const WriteCommand& command,
               ib_uverbs_create_cq_resp& out) {
     if (request.comp_vector >= kCompletionVectors) return EINVAL;
+    std::shared_ptr<EventPipe> channel;
+    if (request.comp_channel >= 0) {
+        channel = fd_table::find_of<EventPipe>(context.serial, request.comp_channel);
+        if (!channel || channel->kind() != EventPipe::Kind::completions) return EBADF;
+    }
     const uint32_t entries = entries_for(request.cqe);
     if (entries == 0) return EINVAL;
     const auto driver = command.driver_in.as<mlx5_ib_create_cq>();
@@ -62,11 +67,6 @@ Errno make_cq(Context& context, const CqRequest& request, const WriteCommand& co
     std::optional<core::MiniFormat> compress;
     if (const Errno error = mini_format(driver, compress)) return error;
 
-    std::shared_ptr<EventPipe> channel;
-    if (request.comp_channel >= 0) {
-        channel = fd_table::find_of<EventPipe>(context.serial, request.comp_channel);
-        if (!channel || channel->kind() != EventPipe::Kind::completions) return EBADF;
-    }
     auto cq = std::make_unique<Cq>();
     const uint64_t bytes = uint64_t{entries} * driver.cqe_size;
     if (const Errno error = context.pin_queue(*cq, driver.buf_addr, bytes, driver.db_addr))
@@ -153,6 +153,7 @@ Errno create_cq_ex(Context& context, const WriteCommand& command) {
 
 Errno modify_cq(Context& context, const WriteCommand& command) {
     const auto request = command.in.as<ib_uverbs_ex_modify_cq>();
+    if (!request.attr_mask || request.reserved) return EINVAL;
     if (request.attr_mask != IBV_CQ_ATTR_MODERATE) return EOPNOTSUPP;
     Cq* const cq = context.objects.find<Cq>(request.cq_handle);
     // Moderation may delay events up to this; the device delays none.

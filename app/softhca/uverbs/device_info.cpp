@@ -138,6 +138,17 @@ Errno get_context(Context& context, const WriteCommand& driver) {
     return 0;
 }
 
+Errno get_context_and_events(Context& context, const WriteCommand& command) {
+    if (const Errno error = get_context(context, command)) return error;
+    Fd user_fd;
+    if (const Errno error = open_async_file(context, user_fd)) return error;
+    ib_uverbs_get_context_resp out{};
+    out.num_comp_vectors = kCompletionVectors;
+    out.async_fd = static_cast<uint32_t>(user_fd.release());
+    command.out.put(out);
+    return 0;
+}
+
 mlx5_ib_alloc_ucontext_resp context_attributes(const Context& context) {
     mlx5_ib_alloc_ucontext_resp out{};
     out.qp_tab_size = 1u << 18;
@@ -178,8 +189,6 @@ Errno query_device(Context& context, const WriteCommand& command) {
 Errno query_device_ex(Context& context, const WriteCommand& command) {
     const auto request = command.in.as<ib_uverbs_ex_query_device>();
     if (request.comp_mask || request.reserved) return EINVAL;
-    if (command.out.size() < sizeof(ib_uverbs_query_device_resp) + 2 * sizeof(uint32_t))
-        return ENOSPC;
     ib_uverbs_ex_query_device_resp out{};
     out.base = device_attributes(context.port.config);
     out.timestamp_mask = ~uint64_t{0} >> 1;

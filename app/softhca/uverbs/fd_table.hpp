@@ -20,6 +20,8 @@ class OpenFile {
     };
     /// read(2) on its descriptor `fd`; empty: as the kernel reads the file that stands for it.
     [[nodiscard]] virtual std::optional<ReadResult> on_read(int, void*, size_t) { return {}; }
+    /// Likewise write(2), which takes everything or fails with this errno.
+    [[nodiscard]] virtual std::optional<int> on_write(const void*, size_t) { return {}; }
 };
 
 /// A file created by a command of one context. As in the kernel, commands of other contexts may not

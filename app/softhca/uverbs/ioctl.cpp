@@ -87,11 +87,7 @@ Errno query_gid_table(Context&, const IoctlAttributes& attributes) {
 Errno open_async_events(Context& context, const IoctlAttributes& attributes) {
     if (!attributes.has(UVERBS_ATTR_ASYNC_EVENT_ALLOC_FD_HANDLE)) return EINVAL;
     Fd user_fd;
-    auto pipe = EventPipe::create(EventPipe::Kind::async, context.serial, user_fd);
-    if (!pipe) return pipe.error().code;
-    if (!fd_table::insert(user_fd.get(), std::make_shared<AsyncFile>(*context.device, *pipe)))
-        return EMFILE;
-    if (!context.default_async) context.default_async = std::move(*pipe);
+    if (const Errno error = open_async_file(context, user_fd)) return error;
     attributes.set_handle(UVERBS_ATTR_ASYNC_EVENT_ALLOC_FD_HANDLE,
                           static_cast<uint64_t>(user_fd.release()));
     return 0;
@@ -353,6 +349,15 @@ static_assert(std::all_of(kMethods.begin(), kMethods.end(), [](const Method& met
 }));
 
 } // namespace
+
+Errno open_async_file(Context& context, Fd& user_fd) {
+    auto pipe = EventPipe::create(EventPipe::Kind::async, context.serial, user_fd);
+    if (!pipe) return pipe.error().code;
+    if (!fd_table::insert(user_fd.get(), std::make_shared<AsyncFile>(*context.device, *pipe)))
+        return EMFILE;
+    if (!context.default_async) context.default_async = std::move(*pipe);
+    return 0;
+}
 
 Errno run_method(Context& context, const IoctlAttributes& attributes) {
     // A kernel has no DevX methods for a device without DevX.

@@ -172,9 +172,10 @@ Errno create_rwq_ind_tbl(Context& context, const WriteCommand& command) {
     if (request.comp_mask) return EOPNOTSUPP;
     if (request.log_ind_tbl_size > IB_USER_VERBS_MAX_LOG_IND_TBL_SIZE) return EINVAL;
     const size_t entries = size_t{1} << request.log_ind_tbl_size;
-    if (entries > Limits::kMaxRqtSize ||
-        command.in.size() < sizeof(Request) + entries * sizeof(uint32_t))
-        return EINVAL;
+    const size_t known = sizeof(Request) + entries * sizeof(uint32_t);
+    if (command.in.size() < known) return ENOSPC;
+    if (command.in.has_more_than(known)) return EOPNOTSUPP;
+    if (entries > Limits::kMaxRqtSize) return EINVAL;
 
     std::vector<core::Number> rqns;
     for (size_t i = 0; i < entries; i++) {

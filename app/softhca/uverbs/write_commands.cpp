@@ -11,27 +11,35 @@
 namespace softhca::uverbs {
 namespace {
 
-constexpr uint32_t extended(uint32_t number) { return IB_USER_VERBS_CMD_FLAG_EXTENDED | number; }
-
-/// Shorter requests and answers than these are refused, as ib_core does, and longer requests unless
-/// they end in zeros.
+/// Shorter requests and answers than these are refused, and longer requests unless they end in
+/// zeros.
 struct Command {
-    static constexpr size_t kEndsInAList = SIZE_MAX;
-
     uint32_t number;
     const char* name;
     Errno (*run)(Context&, const WriteCommand&);
     size_t request, response; ///< bytes
-    size_t known = request;   ///< bytes of the request, with its newest members
+    size_t known = request;   ///< bytes of the request
 };
 
+using Run = Errno (*)(Context&, const WriteCommand&);
+constexpr uint32_t kExtended = IB_USER_VERBS_CMD_FLAG_EXTENDED;
+
+/// Extended commands take shorter requests, which end in zeros, and shorter answers.
+template <class Request> constexpr Command extended(uint32_t number, const char* name, Run run) {
+    return {kExtended | number, name, run, 0, 0, sizeof(Request)};
+}
+/// Unless the request ends in a list: then what is before that must be there.
+constexpr Command with_list(uint32_t number, const char* name, Run run, size_t before) {
+    return {kExtended | number, name, run, before, 0, SIZE_MAX};
+}
+
 constexpr std::array kCommands{
+    Command{IB_USER_VERBS_CMD_GET_CONTEXT, "GET_CONTEXT", get_context_and_events,
+            sizeof(ib_uverbs_get_context), sizeof(ib_uverbs_get_context_resp)},
     Command{IB_USER_VERBS_CMD_QUERY_DEVICE, "QUERY_DEVICE", query_device,
             sizeof(ib_uverbs_query_device), sizeof(ib_uverbs_query_device_resp)},
-    Command{extended(IB_USER_VERBS_EX_CMD_QUERY_DEVICE), "EX_QUERY_DEVICE", query_device_ex,
-            SIZE_UP_TO(ib_uverbs_ex_query_device, reserved),
-            SIZE_UP_TO(ib_uverbs_ex_query_device_resp, response_length),
-            sizeof(ib_uverbs_ex_query_device)},
+    extended<ib_uverbs_ex_query_device>(IB_USER_VERBS_EX_CMD_QUERY_DEVICE, "EX_QUERY_DEVICE",
+                                        query_device_ex),
     Command{IB_USER_VERBS_CMD_QUERY_PORT, "QUERY_PORT", query_port, sizeof(ib_uverbs_query_port),
             sizeof(ib_uverbs_query_port_resp)},
     Command{IB_USER_VERBS_CMD_ALLOC_PD, "ALLOC_PD", alloc_pd, sizeof(ib_uverbs_alloc_pd),
@@ -47,50 +55,39 @@ constexpr std::array kCommands{
             sizeof(ib_uverbs_create_comp_channel), sizeof(ib_uverbs_create_comp_channel_resp)},
     Command{IB_USER_VERBS_CMD_CREATE_CQ, "CREATE_CQ", create_cq, sizeof(ib_uverbs_create_cq),
             sizeof(ib_uverbs_create_cq_resp)},
-    Command{extended(IB_USER_VERBS_EX_CMD_CREATE_CQ), "EX_CREATE_CQ", create_cq_ex,
-            SIZE_UP_TO(ib_uverbs_ex_create_cq, reserved),
-            SIZE_UP_TO(ib_uverbs_ex_create_cq_resp, response_length),
-            sizeof(ib_uverbs_ex_create_cq)},
-    Command{extended(IB_USER_VERBS_EX_CMD_MODIFY_CQ), "EX_MODIFY_CQ", modify_cq,
-            sizeof(ib_uverbs_ex_modify_cq), 0},
+    extended<ib_uverbs_ex_create_cq>(IB_USER_VERBS_EX_CMD_CREATE_CQ, "EX_CREATE_CQ", create_cq_ex),
+    extended<ib_uverbs_ex_modify_cq>(IB_USER_VERBS_EX_CMD_MODIFY_CQ, "EX_MODIFY_CQ", modify_cq),
     Command{IB_USER_VERBS_CMD_RESIZE_CQ, "RESIZE_CQ", resize_cq, sizeof(ib_uverbs_resize_cq),
             sizeof(ib_uverbs_resize_cq_resp)},
     Command{IB_USER_VERBS_CMD_DESTROY_CQ, "DESTROY_CQ", destroy_cq, sizeof(ib_uverbs_destroy_cq),
             sizeof(ib_uverbs_destroy_cq_resp)},
     Command{IB_USER_VERBS_CMD_CREATE_QP, "CREATE_QP", create_qp, sizeof(ib_uverbs_create_qp),
             sizeof(ib_uverbs_create_qp_resp)},
-    Command{extended(IB_USER_VERBS_EX_CMD_CREATE_QP), "EX_CREATE_QP", create_qp_ex,
-            SIZE_UP_TO(ib_uverbs_ex_create_qp, comp_mask),
-            SIZE_UP_TO(ib_uverbs_ex_create_qp_resp, response_length),
-            sizeof(ib_uverbs_ex_create_qp)},
+    extended<ib_uverbs_ex_create_qp>(IB_USER_VERBS_EX_CMD_CREATE_QP, "EX_CREATE_QP", create_qp_ex),
     Command{IB_USER_VERBS_CMD_QUERY_QP, "QUERY_QP", query_qp, sizeof(ib_uverbs_query_qp),
             sizeof(ib_uverbs_query_qp_resp)},
     Command{IB_USER_VERBS_CMD_MODIFY_QP, "MODIFY_QP", modify_qp, sizeof(ib_uverbs_modify_qp), 0},
-    Command{extended(IB_USER_VERBS_EX_CMD_MODIFY_QP), "EX_MODIFY_QP", modify_qp_ex,
-            SIZE_UP_TO(ib_uverbs_ex_modify_qp, base),
-            SIZE_UP_TO(ib_uverbs_ex_modify_qp_resp, response_length),
-            sizeof(ib_uverbs_ex_modify_qp)},
+    extended<ib_uverbs_ex_modify_qp>(IB_USER_VERBS_EX_CMD_MODIFY_QP, "EX_MODIFY_QP", modify_qp_ex),
     Command{IB_USER_VERBS_CMD_DESTROY_QP, "DESTROY_QP", destroy_qp, sizeof(ib_uverbs_destroy_qp),
             sizeof(ib_uverbs_destroy_qp_resp)},
-    Command{extended(IB_USER_VERBS_EX_CMD_CREATE_WQ), "EX_CREATE_WQ", create_wq,
-            SIZE_UP_TO(ib_uverbs_ex_create_wq, max_sge),
-            SIZE_UP_TO(ib_uverbs_ex_create_wq_resp, wqn), sizeof(ib_uverbs_ex_create_wq)},
-    Command{extended(IB_USER_VERBS_EX_CMD_MODIFY_WQ), "EX_MODIFY_WQ", modify_wq,
-            SIZE_UP_TO(ib_uverbs_ex_modify_wq, curr_wq_state), 0, sizeof(ib_uverbs_ex_modify_wq)},
-    Command{extended(IB_USER_VERBS_EX_CMD_DESTROY_WQ), "EX_DESTROY_WQ", destroy_wq,
-            SIZE_UP_TO(ib_uverbs_ex_destroy_wq, wq_handle),
-            SIZE_UP_TO(ib_uverbs_ex_destroy_wq_resp, reserved), sizeof(ib_uverbs_ex_destroy_wq)},
-    Command{extended(IB_USER_VERBS_EX_CMD_CREATE_RWQ_IND_TBL), "EX_CREATE_RWQ_IND_TBL",
-            create_rwq_ind_tbl, SIZE_UP_TO(ib_uverbs_ex_create_rwq_ind_table, log_ind_tbl_size),
-            SIZE_UP_TO(ib_uverbs_ex_create_rwq_ind_table_resp, ind_tbl_num), Command::kEndsInAList},
-    Command{extended(IB_USER_VERBS_EX_CMD_DESTROY_RWQ_IND_TBL), "EX_DESTROY_RWQ_IND_TBL",
-            destroy_rwq_ind_tbl, sizeof(ib_uverbs_ex_destroy_rwq_ind_table), 0},
-    Command{extended(IB_USER_VERBS_EX_CMD_CREATE_FLOW), "EX_CREATE_FLOW", create_flow,
-            SIZE_UP_TO(ib_uverbs_create_flow, flow_attr),
-            SIZE_UP_TO(ib_uverbs_create_flow_resp, flow_handle), Command::kEndsInAList},
-    Command{extended(IB_USER_VERBS_EX_CMD_DESTROY_FLOW), "EX_DESTROY_FLOW", destroy_flow,
-            sizeof(ib_uverbs_destroy_flow), 0},
+    extended<ib_uverbs_ex_create_wq>(IB_USER_VERBS_EX_CMD_CREATE_WQ, "EX_CREATE_WQ", create_wq),
+    extended<ib_uverbs_ex_modify_wq>(IB_USER_VERBS_EX_CMD_MODIFY_WQ, "EX_MODIFY_WQ", modify_wq),
+    extended<ib_uverbs_ex_destroy_wq>(IB_USER_VERBS_EX_CMD_DESTROY_WQ, "EX_DESTROY_WQ", destroy_wq),
+    with_list(IB_USER_VERBS_EX_CMD_CREATE_RWQ_IND_TBL, "EX_CREATE_RWQ_IND_TBL", create_rwq_ind_tbl,
+              SIZE_UP_TO(ib_uverbs_ex_create_rwq_ind_table, log_ind_tbl_size)),
+    extended<ib_uverbs_ex_destroy_rwq_ind_table>(IB_USER_VERBS_EX_CMD_DESTROY_RWQ_IND_TBL,
+                                                 "EX_DESTROY_RWQ_IND_TBL", destroy_rwq_ind_tbl),
+    with_list(IB_USER_VERBS_EX_CMD_CREATE_FLOW, "EX_CREATE_FLOW", create_flow,
+              SIZE_UP_TO(ib_uverbs_create_flow, flow_attr)),
+    extended<ib_uverbs_destroy_flow>(IB_USER_VERBS_EX_CMD_DESTROY_FLOW, "EX_DESTROY_FLOW",
+                                     destroy_flow),
 };
+
+/// Those whose frames have a part of the driver's.
+constexpr std::array<uint32_t, 7> kOfDriver = {
+    IB_USER_VERBS_CMD_GET_CONTEXT, IB_USER_VERBS_CMD_ALLOC_PD,  IB_USER_VERBS_CMD_REG_MR,
+    IB_USER_VERBS_CMD_REREG_MR,    IB_USER_VERBS_CMD_CREATE_CQ, IB_USER_VERBS_CMD_RESIZE_CQ,
+    IB_USER_VERBS_CMD_CREATE_QP};
 
 /// The device has only as many of these as mlx5_ib takes for itself, see kLogMaxSrqs.
 constexpr std::array<uint32_t, 3> kUsedUp = {
@@ -100,6 +97,14 @@ static_assert(std::all_of(kCommands.begin(), kCommands.end(),
                           [](const Command& command) { return can_fail(command.name); }));
 
 } // namespace
+
+std::optional<WriteFrame> write_frame(uint32_t number) {
+    for (const Command& known : kCommands)
+        if (known.number == number)
+            return WriteFrame{known.request, known.response,
+                              std::ranges::find(kOfDriver, number) != kOfDriver.end()};
+    return {};
+}
 
 Errno run_write_command(Context& context, uint64_t number, const WriteCommand& command) {
     for (const Command& known : kCommands) {

@@ -322,6 +322,41 @@ TEST_F(HostileTest, BadPointers) {
     EXPECT_EQ(out.phys_port_cnt, 1);
 }
 
+/// Only the plain ones are as long as their structs at least.
+TEST_F(HostileTest, ExtendedCommandsMayBeShort) {
+    const std::array<uint8_t, 512> zeros{};
+    std::array<uint8_t, 512> answer{};
+    const auto run = [&](uint32_t number, uint16_t in, uint16_t out) {
+        return write_command(IB_USER_VERBS_CMD_FLAG_EXTENDED | number, zeros.data(), in,
+                             answer.data(), out)
+            .send(fd());
+    };
+    for (const uint16_t in : {0, 4, 8, 400})
+        for (const uint16_t out : {0, 8, 400})
+            EXPECT_EQ(run(IB_USER_VERBS_EX_CMD_QUERY_DEVICE, in, out), 0) << in << " " << out;
+    for (const uint16_t in : {0, 8, 400}) {
+        EXPECT_EQ(run(IB_USER_VERBS_EX_CMD_CREATE_CQ, in, 0), EBADF) << in; // 0 is no channel
+        EXPECT_EQ(run(IB_USER_VERBS_EX_CMD_MODIFY_CQ, in, 0), EINVAL) << in;
+        EXPECT_EQ(run(IB_USER_VERBS_EX_CMD_CREATE_QP, in, 0), EINVAL) << in;
+        EXPECT_EQ(run(IB_USER_VERBS_EX_CMD_MODIFY_QP, in, 0), EINVAL) << in;
+        EXPECT_EQ(run(IB_USER_VERBS_EX_CMD_CREATE_WQ, in, 0), EINVAL) << in;
+        EXPECT_EQ(run(IB_USER_VERBS_EX_CMD_MODIFY_WQ, in, 0), EINVAL) << in;
+    }
+    for (const uint32_t with_list :
+         {IB_USER_VERBS_EX_CMD_CREATE_RWQ_IND_TBL, IB_USER_VERBS_EX_CMD_CREATE_FLOW}) {
+        EXPECT_EQ(run(with_list, 4, 400), ENOSPC) << with_list;
+        EXPECT_EQ(run(with_list, 8, 400), ENOSPC) << with_list << ": its list is not there";
+        EXPECT_EQ(run(with_list, 400, 0), EINVAL) << with_list;
+    }
+    std::array<uint32_t, 4> table{}; // comp_mask, log_ind_tbl_size, a handle, and more
+    table.back() = 1;
+    EXPECT_EQ(
+        write_command(IB_USER_VERBS_CMD_FLAG_EXTENDED | IB_USER_VERBS_EX_CMD_CREATE_RWQ_IND_TBL,
+                      table.data(), sizeof table, answer.data(), 400)
+            .send(fd()),
+        EOPNOTSUPP);
+}
+
 TEST_F(HostileTest, MemoryThatMustNotBeTouched) {
     constexpr size_t kPage = 4096;
     void* const memory =

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Continues interpose.cpp: read(2), for files whose records the kernel under this library would cut
-// off, and the device's own, which is no file to read.
+// off, and the device's own, which is no file to read; write(2), for commands to the device.
 #undef _FORTIFY_SOURCE
 
 #include "app/softhca/uverbs/fd_table.hpp"
@@ -15,9 +15,13 @@ using namespace softhca::uverbs;
 
 namespace original {
 constinit Original<ssize_t(int, void*, size_t)> read{"read"};
+constinit Original<ssize_t(int, const void*, size_t)> write{"write"};
 } // namespace original
 
-__attribute__((constructor)) void prepare() { (void)original::read.get(); }
+__attribute__((constructor)) void prepare() {
+    (void)original::read.get();
+    (void)original::write.get();
+}
 
 } // namespace
 
@@ -33,6 +37,12 @@ SOFTHCA_EXPORT ssize_t read(int fd, void* data, size_t room) {
 }
 SOFTHCA_EXPORT ssize_t __read_chk(int fd, void* data, size_t room, size_t size) {
     return read(fd, data, std::min(room, size));
+}
+SOFTHCA_EXPORT ssize_t write(int fd, const void* data, size_t size) {
+    if (const auto file = fd_table::find(fd))
+        if (const auto error = file->on_write(data, size))
+            return *error == 0 ? static_cast<ssize_t>(size) : fail_with(*error);
+    return original::write(fd, data, size);
 }
 
 } // extern "C"
