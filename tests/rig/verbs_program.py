@@ -23,6 +23,7 @@ SUITES = [
     "ProcessTest",
     "QpTest",
     "RateLimitTest",
+    "RefusedTest",
     "ReregTest",
     "ResizeTest",
     "RightsTest",

@@ -7,6 +7,7 @@
 #include "app/softhca/uverbs/context.hpp"
 #include "app/softhca/uverbs/ioctl_attributes.hpp"
 
+#include <rdma/ib_user_ioctl_verbs.h>
 #include <rdma/ib_user_verbs.h>
 #include <rdma/mlx5-abi.h>
 
@@ -108,6 +109,10 @@ void tell_tir(const Qp& qp, mlx5_ib_create_qp_resp& out);
                                   const WriteCommand& command);
 
 // wq.cpp
+/// What a WQ may be asked for.
+inline constexpr uint32_t kWqFlags =
+    IB_UVERBS_WQ_FLAGS_CVLAN_STRIPPING | IB_UVERBS_WQ_FLAGS_SCATTER_FCS |
+    IB_UVERBS_WQ_FLAGS_DELAY_DROP | IB_UVERBS_WQ_FLAGS_PCI_WRITE_END_PADDING;
 [[nodiscard]] Errno create_wq(Context& context, const WriteCommand& command);
 [[nodiscard]] Errno modify_wq(Context& context, const WriteCommand& command);
 [[nodiscard]] Errno destroy_wq(Context& context, const WriteCommand& command);

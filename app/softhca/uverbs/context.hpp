@@ -73,6 +73,11 @@ class Context final : public OpenFile {
     uint32_t next_uar = 1; ///< see uar_page_after()
     /// Registers of UARs, by the numbers that commands use.
     std::map<uint32_t, std::weak_ptr<core::SendRegisters>> send_registers;
+    /// The UAR of that number; null: there is none.
+    [[nodiscard]] std::shared_ptr<core::SendRegisters> registers_of(uint32_t uar) const {
+        const auto found = send_registers.find(uar);
+        return found != send_registers.end() ? found->second.lock() : nullptr;
+    }
     core::Number transport_domain = 0; ///< of its queues and TIRs
     std::optional<LoopbackUse> loopback_use;
 

@@ -21,7 +21,7 @@ Errno mini_format(const mlx5_ib_create_cq& request, std::optional<core::MiniForm
     case MLX5_IB_CQE_RES_FORMAT_HASH: format = core::MiniFormat::hash; return 0;
     case MLX5_IB_CQE_RES_FORMAT_CSUM: format = core::MiniFormat::checksum; return 0;
     case MLX5_IB_CQE_RES_FORMAT_CSUM_STRIDX: format = core::MiniFormat::checksum_stride; return 0;
-    default: return EOPNOTSUPP;
+    default: return EINVAL;
     }
 }
 
@@ -29,8 +29,11 @@ Errno check_driver_request(const mlx5_ib_create_cq& request, size_t size) {
     if (size < offsetof(mlx5_ib_create_cq, cqe_comp_en)) return EINVAL;
     constexpr uint16_t kKnownFlags =
         MLX5_IB_CREATE_CQ_FLAGS_CQE_128B_PAD | MLX5_IB_CREATE_CQ_FLAGS_UAR_PAGE_INDEX;
-    if (request.flags & ~kKnownFlags) return EINVAL;
+    if (request.flags & ~kKnownFlags || request.reserved0 || request.reserved1) return EINVAL;
+    // There are no other doorbell registers than those that the program has allocated.
+    if (!(request.flags & MLX5_IB_CREATE_CQ_FLAGS_UAR_PAGE_INDEX)) return EINVAL;
     if (request.cqe_size != 64 && request.cqe_size != 128) return EINVAL;
+    if (!is_doorbell_address(request.db_addr)) return EINVAL;
     if ((request.flags & MLX5_IB_CREATE_CQ_FLAGS_CQE_128B_PAD) && request.cqe_size != 128)
         return EOPNOTSUPP;
     return 0;
@@ -64,6 +67,8 @@ Errno make_cq(Context& context, const CqRequest& request, const WriteCommand& co
     if (entries == 0) return EINVAL;
     const auto driver = command.driver_in.as<mlx5_ib_create_cq>();
     if (const Errno error = check_driver_request(driver, command.driver_in.size())) return error;
+    if (!context.registers_of(driver.uar_page_index)) return EINVAL;
+    if (command.driver_out.size() == 0) return EFAULT;
     std::optional<core::MiniFormat> compress;
     if (const Errno error = mini_format(driver, compress)) return error;
 
@@ -92,12 +97,10 @@ Errno make_cq(Context& context, const CqRequest& request, const WriteCommand& co
     if (!number) return errno_of(number);
     cq->number = *number;
     cq->entries = entries - 1;
-    const bool names_uar = (driver.flags & MLX5_IB_CREATE_CQ_FLAGS_UAR_PAGE_INDEX) != 0;
-    cq->description = {
-        .attr = std::move(attr),
-        .place = {driver.buf_addr, driver.db_addr, names_uar ? driver.uar_page_index : 0u},
-        .vector = request.comp_vector,
-        .padded = (driver.flags & MLX5_IB_CREATE_CQ_FLAGS_CQE_128B_PAD) != 0};
+    cq->description = {.attr = std::move(attr),
+                       .place = {driver.buf_addr, driver.db_addr, driver.uar_page_index},
+                       .vector = request.comp_vector,
+                       .padded = (driver.flags & MLX5_IB_CREATE_CQ_FLAGS_CQE_128B_PAD) != 0};
     out.cq_handle = context.objects.add(std::move(cq));
     out.cqe = entries - 1;
     command.driver_out.put(mlx5_ib_create_cq_resp{.cqn = *number, .reserved = 0});
@@ -156,8 +159,9 @@ Errno modify_cq(Context& context, const WriteCommand& command) {
     if (!request.attr_mask || request.reserved) return EINVAL;
     if (request.attr_mask != IBV_CQ_ATTR_MODERATE) return EOPNOTSUPP;
     Cq* const cq = context.objects.find<Cq>(request.cq_handle);
+    if (!cq) return context.objects.absence(request.cq_handle);
     // Moderation may delay events up to this; the device delays none.
-    if (!cq || request.attr.cq_period > kMaxCqPeriod) return EINVAL;
+    if (request.attr.cq_period > kMaxCqPeriod) return EINVAL;
     cq->description.period_us = request.attr.cq_period;
     cq->description.max_count = request.attr.cq_count;
     cq->tell(prm::CqPart::moderation);
@@ -169,7 +173,7 @@ Errno modify_cq(Context& context, const WriteCommand& command) {
 Errno resize_cq(Context& context, const WriteCommand& command) {
     const auto request = command.in.as<ib_uverbs_resize_cq>();
     Cq* const cq = context.objects.find<Cq>(request.cq_handle);
-    if (!cq) return EINVAL;
+    if (!cq) return context.objects.absence(request.cq_handle);
     const uint32_t entries = entries_for(request.cqe);
     if (entries == 0) return EINVAL;
     if (entries != cq->entries + 1) {

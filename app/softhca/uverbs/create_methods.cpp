@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <rdma/ib_user_ioctl_cmds.h>
 #include <rdma/ib_user_ioctl_verbs.h>
+#include <utility>
 
 namespace softhca::uverbs {
 namespace {
@@ -28,6 +29,12 @@ template <class T = uint32_t> T read_number(const IoctlAttributes& attributes, u
     return static_cast<T>(attributes.number(id).value_or(0));
 }
 
+/// A file descriptor; empty: no number of one.
+std::optional<int> read_fd(const IoctlAttributes& attributes, uint16_t id) {
+    const auto given = static_cast<int64_t>(attributes.number(id).value_or(0));
+    return std::in_range<int>(given) ? std::optional(static_cast<int>(given)) : std::nullopt;
+}
+
 /// The arguments of the command of the classic ABI: the request, and the driver's part unchanged.
 template <class Request, class Response>
 Errno read_command(const Context& context, const IoctlAttributes& attributes, uint16_t event_fd,
@@ -41,8 +48,9 @@ Errno read_command(const Context& context, const IoctlAttributes& attributes, ui
            .driver_out = attributes.out(UVERBS_ATTR_UHW_OUT),
            .async = context.default_async};
     if (!attributes.has(event_fd)) return 0;
-    const auto file =
-        fd_table::find_of<AsyncFile>(context.serial, read_number<int>(attributes, event_fd));
+    const auto fd = read_fd(attributes, event_fd);
+    if (!fd) return EINVAL;
+    const auto file = fd_table::find_of<AsyncFile>(context.serial, *fd);
     if (!file) return EBADF;
     out.async = file->pipe();
     return 0;
@@ -55,9 +63,13 @@ Errno create_cq_method(Context& context, const IoctlAttributes& attributes) {
     request.user_handle = read_number<uint64_t>(attributes, UVERBS_ATTR_CREATE_CQ_USER_HANDLE);
     request.cqe = read_number(attributes, UVERBS_ATTR_CREATE_CQ_CQE);
     request.comp_vector = read_number(attributes, UVERBS_ATTR_CREATE_CQ_COMP_VECTOR);
-    request.comp_channel = attributes.has(UVERBS_ATTR_CREATE_CQ_COMP_CHANNEL)
-                               ? read_number<int>(attributes, UVERBS_ATTR_CREATE_CQ_COMP_CHANNEL)
-                               : -1;
+    request.comp_channel = -1;
+    if (attributes.has(UVERBS_ATTR_CREATE_CQ_COMP_CHANNEL)) {
+        const auto channel = read_fd(attributes, UVERBS_ATTR_CREATE_CQ_COMP_CHANNEL);
+        if (!channel) return EINVAL;
+        if (*channel < 0) return EBADF;
+        request.comp_channel = *channel;
+    }
     request.flags = read_number(attributes, UVERBS_ATTR_CREATE_CQ_FLAGS);
     ib_uverbs_ex_create_cq_resp response{};
     WriteCommand command;
@@ -132,6 +144,7 @@ Errno create_wq_method(Context& context, const IoctlAttributes& attributes) {
     request.max_wr = read_number(attributes, UVERBS_ATTR_CREATE_WQ_MAX_WR);
     request.max_sge = read_number(attributes, UVERBS_ATTR_CREATE_WQ_MAX_SGE);
     request.create_flags = read_number(attributes, UVERBS_ATTR_CREATE_WQ_FLAGS);
+    if (request.create_flags & ~kWqFlags) return EINVAL;
 
     ib_uverbs_ex_create_wq_resp response{};
     WriteCommand command;

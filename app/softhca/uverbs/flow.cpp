@@ -55,14 +55,14 @@ Errno add_spec(const ObjectTable& objects, std::span<const std::byte> spec, Rule
         const auto count =
             InBuffer(spec.data(), spec.size()).as<ib_uverbs_flow_spec_action_count>();
         rule.counters.push_back(objects.find<Counters>(count.handle));
-        return rule.counters.back() ? 0 : EINVAL;
+        return rule.counters.back() ? 0 : objects.absence(count.handle);
     }
     case IBV_FLOW_SPEC_ACTION_HANDLE: {
         if (spec.size() != sizeof(ib_uverbs_flow_spec_action_handle)) return EINVAL;
         const auto handle =
             InBuffer(spec.data(), spec.size()).as<ib_uverbs_flow_spec_action_handle>();
         rule.actions.push_back(objects.find<FlowAction>(handle.handle));
-        return rule.actions.back() ? 0 : EINVAL;
+        return rule.actions.back() ? 0 : objects.absence(handle.handle);
     }
     default: return add_flow_spec(spec, rule.match);
     }
@@ -132,7 +132,7 @@ Errno plan(const ib_uverbs_flow_attr& request, const Rule& rule, core::Number ti
         out.push_back(to_flow(Rule{}, tirn));
         out.back().domain = FlowDomain::sniffer;
         return 0;
-    default: return EINVAL;
+    default: return EOPNOTSUPP;
     }
 }
 
@@ -189,9 +189,11 @@ Errno create_flow(Context& context, const WriteCommand& command) {
     if (const Errno error = may_use_raw_packets()) return error;
     if (const Errno error = check(request)) return error;
     const auto specs = command.in.bytes().subspan(sizeof request);
-    if (request.flow_attr.size > specs.size()) return EINVAL;
+    if (request.flow_attr.size > specs.size()) return ENOSPC;
+    if (command.in.has_more_than(sizeof request + request.flow_attr.size)) return EOPNOTSUPP;
     const Qp* qp = context.objects.find<Qp>(request.qp_handle);
-    if (!qp || !qp->tirn) return EINVAL;
+    if (!qp) return context.objects.absence(request.qp_handle);
+    if (!qp->tirn) return EINVAL;
 
     Rule rule;
     const bool ignored = request.flow_attr.type != IBV_FLOW_ATTR_NORMAL;

@@ -16,6 +16,9 @@ using core::Limits;
 constexpr uint64_t kReceive = MLX5_IB_UAPI_FLOW_TABLE_TYPE_NIC_RX;
 constexpr uint64_t kTransmit = MLX5_IB_UAPI_FLOW_TABLE_TYPE_NIC_TX;
 
+/// An enumerator that is not known: a later one, or none at all.
+Errno unknown(uint64_t enumerator) { return enumerator > UINT32_MAX ? EINVAL : EOPNOTSUPP; }
+
 /// Table types known to mlx5_ib; the device has tables of the first two only.
 Errno check_table_type(std::optional<uint64_t> type) {
     if (!type || *type > MLX5_IB_UAPI_FLOW_TABLE_TYPE_RDMA_TX) return EINVAL;
@@ -47,11 +50,14 @@ Errno create_modify_header(Context& context, const IoctlAttributes& attributes) 
 
 Errno create_packet_reformat(Context& context, const IoctlAttributes& attributes) {
     const auto type = attributes.number(MLX5_IB_ATTR_CREATE_PACKET_REFORMAT_FT_TYPE);
-    if (!type || *type > MLX5_IB_UAPI_FLOW_TABLE_TYPE_RDMA_TX) return EINVAL;
+    if (!type) return EINVAL;
+    if (*type > MLX5_IB_UAPI_FLOW_TABLE_TYPE_RDMA_TX) return unknown(*type);
     auto action = std::make_unique<FlowAction>();
     core::ReformatKind kind{};
     // Tunnels are added to sent packets and removed from received ones.
-    switch (attributes.number(MLX5_IB_ATTR_CREATE_PACKET_REFORMAT_TYPE).value_or(~uint64_t{0})) {
+    const auto wanted =
+        attributes.number(MLX5_IB_ATTR_CREATE_PACKET_REFORMAT_TYPE).value_or(~uint64_t{0});
+    switch (wanted) {
     case MLX5_IB_UAPI_FLOW_ACTION_PACKET_REFORMAT_TYPE_L2_TUNNEL_TO_L2:
         if (*type != kReceive) return EOPNOTSUPP;
         action->decap = true;
@@ -69,7 +75,7 @@ Errno create_packet_reformat(Context& context, const IoctlAttributes& attributes
         if (*type != kTransmit) return EOPNOTSUPP;
         kind = core::ReformatKind::l2_to_l3_tunnel;
         break;
-    default: return EINVAL;
+    default: return unknown(wanted);
     }
     const InBuffer headers = attributes.in(MLX5_IB_ATTR_CREATE_PACKET_REFORMAT_DATA_BUF);
     if (headers.size() == 0) return ENOENT;

@@ -75,7 +75,8 @@ Errno read_destination(Context& context, const IoctlAttributes& attributes, core
     if (devx_handle) return read_devx_destination(context, *devx_handle, flow);
     if (!qp_handle) return 0;
     const Qp* qp = context.objects.find<Qp>(*qp_handle);
-    if (!qp || !qp->tirn) return EINVAL;
+    if (!qp) return context.objects.absence(*qp_handle);
+    if (!qp->tirn) return EINVAL;
     flow.tirs = {qp->tirn};
     return 0;
 }
@@ -107,7 +108,7 @@ Errno read_actions(const Context& context, const IoctlAttributes& attributes, Fl
     for (auto rest = handles.bytes(); !rest.empty(); rest = rest.subspan(sizeof(uint32_t))) {
         const auto handle = InBuffer(rest.data(), rest.size()).as<uint32_t>();
         FlowAction* const action = context.objects.find<FlowAction>(handle);
-        if (!action) return ENOENT;
+        if (!action) return context.objects.absence(handle);
         if (const Errno error = add_flow_action(*action, object, flow.rewrite)) return error;
     }
     if (flow.default_miss && handles.size() != 0) return EOPNOTSUPP; // goes on as it arrived
@@ -158,10 +159,11 @@ Errno destroy_flow_matcher(Context& context, const IoctlAttributes& attributes) 
 
 Errno create_flow_dv(Context& context, const IoctlAttributes& attributes) {
     if (const Errno error = may_use_raw_packets()) return error;
-    auto* matcher = context.objects.find<FlowMatcher>(
-        attributes.number(MLX5_IB_ATTR_CREATE_FLOW_MATCHER).value_or(0));
+    const uint64_t handle = attributes.number(MLX5_IB_ATTR_CREATE_FLOW_MATCHER).value_or(0);
+    auto* matcher = context.objects.find<FlowMatcher>(handle);
+    if (!matcher) return context.objects.absence(handle);
     const InBuffer value = attributes.in(MLX5_IB_ATTR_CREATE_FLOW_MATCH_VALUE);
-    if (!matcher || value.size() == 0 || value.size() > kMaxMatchBytes) return EINVAL;
+    if (value.size() == 0 || value.size() > kMaxMatchBytes) return EINVAL;
     if (matcher->flow_type != MLX5_IB_FLOW_TYPE_NORMAL) return EOPNOTSUPP;
     if (matcher->priority >= Limits::kBypassPriorities) return ENOMEM;
 

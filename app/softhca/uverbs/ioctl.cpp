@@ -94,6 +94,9 @@ Errno open_async_events(Context& context, const IoctlAttributes& attributes) {
 }
 
 Errno alloc_uar(Context& context, const IoctlAttributes& attributes) {
+    const uint64_t type = attributes.number(MLX5_IB_ATTR_UAR_OBJ_ALLOC_TYPE).value_or(0);
+    if (type > UINT32_MAX) return EINVAL;
+    if (type > MLX5_IB_UAPI_UAR_ALLOC_TYPE_NC) return EOPNOTSUPP;
     if (const Errno error = context.add_doorbell_page(context.next_uar)) return error;
     auto uar = std::make_unique<Uar>();
     const uint32_t page = uar->page = context.next_uar;

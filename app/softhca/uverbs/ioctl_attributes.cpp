@@ -41,6 +41,9 @@ Errno IoctlAttributes::check(const AttributeSpecs& specs) const {
     }
     for (size_t i = 0; i < specs.size(); i++)
         if (specs[i].kind != Kind::none && specs[i].mandatory && !seen[i]) return EINVAL;
+    // A kernel would notice at the end, and undo what it has done.
+    for (const AttributeSpec& spec : specs)
+        if (spec.kind == Kind::out && !pointers_are_good({&spec.id, 1}, true)) return EFAULT;
     return 0;
 }
 

@@ -43,7 +43,8 @@ bool is_valid_range(uint64_t start, uint64_t length, uint64_t iova) {
     constexpr uint64_t kPageMask = 0xfff;
     const uint64_t end = start + length;
     const bool wraps = end < start || ((end + kPageMask) & ~kPageMask) < end;
-    return length != 0 && !wraps && (start & kPageMask) == (iova & kPageMask);
+    const bool too_long = length / (kPageMask + 1) > UINT32_MAX;
+    return length != 0 && !wraps && !too_long && (start & kPageMask) == (iova & kPageMask);
 }
 
 /// A region with its key. `pin`: its memory is not pinned yet.
@@ -67,6 +68,7 @@ Errno make_mr(Context& context, const MrAttributes& attributes, bool pin,
 } // namespace
 
 Errno alloc_pd(Context& context, const WriteCommand& command) {
+    if (command.driver_out.size() == 0) return EFAULT;
     const auto number = context.device->alloc_pd();
     if (!number) return errno_of(number);
     auto pd = std::make_unique<Pd>();
@@ -89,7 +91,7 @@ Errno reg_mr(Context& context, const WriteCommand& command) {
         !is_valid_range(request.start, request.length, request.hca_va))
         return EINVAL;
     const Pd* pd = context.objects.find<Pd>(request.pd_handle);
-    if (!pd) return EINVAL;
+    if (!pd) return context.objects.absence(request.pd_handle);
     std::unique_ptr<Mr> mr;
     if (const Errno error = make_mr(context,
                                     {.pd = pd->number,
@@ -127,7 +129,7 @@ Errno rereg_mr(Context& context, const WriteCommand& command) {
     if (!is_valid_access(wanted.access)) return EINVAL;
     if (request.flags & IBV_REREG_MR_CHANGE_PD) {
         const Pd* const pd = context.objects.find<Pd>(request.pd_handle);
-        if (!pd) return EINVAL;
+        if (!pd) return context.objects.absence(request.pd_handle);
         wanted.pd = pd->number;
     }
     std::unique_ptr<Mr> fresh;

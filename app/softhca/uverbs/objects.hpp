@@ -244,9 +244,11 @@ class ObjectTable {
         const auto found = objects_.find(handle);
         return found == objects_.end() ? nullptr : dynamic_cast<T*>(found->second.get());
     }
-    /// Why there is no object of that kind to destroy: no such handle, or one of another kind.
+    /// Why there is no object of that kind: no such handle, one of another kind, or a number that
+    /// no handle can be.
     [[nodiscard]] Errno absence(uint64_t handle) const {
-        return objects_.contains(handle) ? EINVAL : ENOENT;
+        const bool negative = static_cast<int64_t>(handle) < 0;
+        return negative || objects_.contains(handle) ? EINVAL : ENOENT;
     }
     template <class T> [[nodiscard]] Errno destroy(uint64_t handle, core::Device& device) {
         T* object = find<T>(handle);

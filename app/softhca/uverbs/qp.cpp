@@ -23,6 +23,7 @@ using core::QueueState;
 /// The attributes that both commands know (IB_QP_ATTR_STANDARD_BITS of the kernel).
 constexpr uint32_t kStandardAttributes = (uint32_t{IBV_QP_DEST_QPN} << 1) - 1;
 
+constexpr uint32_t kMaxUserIndex = 0xffffff;
 constexpr uint32_t kNoBfreg =
     1u << 31; // MLX5_IB_INVALID_BFREG: doorbell pages are the program's own
 
@@ -59,13 +60,10 @@ Errno check_flags(const Context& context, const ib_uverbs_ex_create_qp& request,
     if (request.is_srq || request.source_qpn) return EINVAL;
     if (request.create_flags & ~kKnownFlags) return EOPNOTSUPP;
     if (driver.flags & MLX5_QP_FLAG_SIGNATURE) return EOPNOTSUPP; // signed WQEs
-    return driver.flags & ~kKnownDriverFlags ? EINVAL : 0;
-}
-
-/// The UAR by which an SQ is rung; null: unknown.
-std::shared_ptr<core::SendRegisters> registers_of(const Context& context, uint32_t uar) {
-    const auto found = context.send_registers.find(uar);
-    return found != context.send_registers.end() ? found->second.lock() : nullptr;
+    if (driver.flags & ~kKnownDriverFlags || driver.uidx > kMaxUserIndex) return EINVAL;
+    if (!is_doorbell_address(driver.db_addr)) return EINVAL;
+    // There are no other doorbell registers than those that the program has allocated.
+    return driver.flags & MLX5_QP_FLAG_UAR_PAGE_INDEX ? 0 : EINVAL;
 }
 
 Errno add_sq(Context& context, const ib_uverbs_ex_create_qp& request,
@@ -74,25 +72,26 @@ Errno add_sq(Context& context, const ib_uverbs_ex_create_qp& request,
     if (wqebbs == 0) return 0;
     if (!std::has_single_bit(wqebbs) || wqebbs > 1u << Limits::kLogMaxWqebbs) return EINVAL;
     const Cq* cq = context.objects.find<Cq>(request.send_cq_handle);
-    if (!cq) return EINVAL;
+    if (!cq) return context.objects.absence(request.send_cq_handle);
+    auto registers = context.registers_of(driver.bfreg_index);
+    if (!registers) return EINVAL;
     const uint64_t bytes = uint64_t{wqebbs} * mlx5::kWqebb;
     if (const Errno error = context.pin_queue(qp, driver.sq_buf_addr, bytes, driver.db_addr))
         return error;
     auto ring = user_area(driver.sq_buf_addr, bytes, true);
     auto* doorbell = user_doorbell<mlx5::QueueDoorbell>(driver.db_addr);
     if (!ring || !doorbell) return EFAULT;
-    const bool names_uar = (driver.flags & MLX5_QP_FLAG_UAR_PAGE_INDEX) != 0;
     qp.sq = {.attr = {.pd = pd,
                       .cqn = cq->number,
                       .transport_domain = context.transport_domain,
                       .ring = std::move(*ring),
                       .doorbell = core::mlx5_rings::send_doorbell(doorbell),
-                      .registers = names_uar ? registers_of(context, driver.bfreg_index) : nullptr,
+                      .registers = std::move(registers),
                       .log_wqebbs = static_cast<uint8_t>(std::countr_zero(wqebbs)),
                       .user_index = driver.uidx,
                       .listener = &context.events,
                       .cookie = reinterpret_cast<uint64_t>(&qp.events)},
-             .place = {driver.sq_buf_addr, driver.db_addr, names_uar ? driver.bfreg_index : 0}};
+             .place = {driver.sq_buf_addr, driver.db_addr, driver.bfreg_index}};
     const auto sqn = context.device->create_sq(qp.sq.attr);
     if (!sqn) return errno_of(sqn);
     qp.sqn = *sqn;
@@ -102,12 +101,13 @@ Errno add_sq(Context& context, const ib_uverbs_ex_create_qp& request,
 Errno add_rq(Context& context, const ib_uverbs_ex_create_qp& request,
              const mlx5_ib_create_qp& driver, core::Number pd, Qp& qp) {
     if (request.max_recv_wr == 0) return 0;
+    if (request.max_recv_wr > 1u << Limits::kLogMaxRqWqes) return EINVAL;
     const uint32_t wqes = driver.rq_wqe_count;
     if (!std::has_single_bit(wqes) || wqes > 1u << Limits::kLogMaxRqWqes) return EINVAL;
     if (driver.rq_wqe_shift < 4 || 1u << std::min(driver.rq_wqe_shift, 31u) > kMaxReceiveWqeBytes)
         return EINVAL;
     const Cq* cq = context.objects.find<Cq>(request.recv_cq_handle);
-    if (!cq) return EINVAL;
+    if (!cq) return context.objects.absence(request.recv_cq_handle);
     const uint64_t bytes = uint64_t{wqes} << driver.rq_wqe_shift;
     if (const Errno error = context.pin_queue(qp, driver.buf_addr, bytes, driver.db_addr))
         return error;
@@ -166,7 +166,7 @@ Errno make_qp(Context& context, const ib_uverbs_ex_create_qp& request, const Wri
     const auto driver = command.driver_in.as<mlx5_ib_create_qp>();
     if (const Errno error = check_flags(context, request, driver)) return error;
     const Pd* pd = context.objects.find<Pd>(request.pd_handle);
-    if (!pd) return EINVAL;
+    if (!pd) return context.objects.absence(request.pd_handle);
     if (driver.sq_wqe_count == 0 && request.max_recv_wr == 0) return EINVAL;
 
     auto qp = std::make_unique<Qp>();
@@ -266,7 +266,7 @@ Errno change_state(core::Device& device, Qp& qp, uint8_t to) {
 
 Errno modify(Context& context, const ib_uverbs_modify_qp& request) {
     Qp* qp = context.objects.find<Qp>(request.qp_handle);
-    if (!qp) return EINVAL;
+    if (!qp) return context.objects.absence(request.qp_handle);
     if (qp->rss) return EOPNOTSUPP;
     const uint32_t mask = request.attr_mask;
     if (mask & IBV_QP_PORT && request.port_num != 1) return EINVAL;
@@ -341,8 +341,9 @@ Errno create_qp_ex(Context& context, const WriteCommand& command) {
 }
 
 Errno query_qp(Context& context, const WriteCommand& command) {
-    Qp* qp = context.objects.find<Qp>(command.in.as<ib_uverbs_query_qp>().qp_handle);
-    if (!qp) return EINVAL;
+    const uint32_t handle = command.in.as<ib_uverbs_query_qp>().qp_handle;
+    Qp* qp = context.objects.find<Qp>(handle);
+    if (!qp) return context.objects.absence(handle);
     if (qp->rss) return EOPNOTSUPP;
     ib_uverbs_query_qp_resp out{};
     // As in mlx5_ib, which learns here that a queue has failed.

@@ -41,9 +41,11 @@ Errno check(const ib_uverbs_ex_create_qp& request, const mlx5_ib_create_qp_rss& 
                                            MLX5_QP_FLAG_TIR_ALLOW_SELF_LB_MC |
                                            MLX5_QP_FLAG_TUNNEL_OFFLOADS;
     if (request.qp_type != IB_UVERBS_QPT_RAW_PACKET) return EOPNOTSUPP;
-    if (request.create_flags || request.is_srq || request.max_send_wr || request.max_recv_wr)
+    if (request.create_flags || request.is_srq || request.max_send_wr || request.max_recv_wr ||
+        request.max_recv_sge)
         return EINVAL;
-    if (driver.comp_mask || driver.flags & ~kKnownDriverFlags) return EOPNOTSUPP;
+    if (driver.comp_mask) return EOPNOTSUPP;
+    if (driver.flags & ~kKnownDriverFlags) return EINVAL;
     if (driver.rx_hash_function != MLX5_RX_HASH_FUNC_TOEPLITZ) return EOPNOTSUPP;
     return driver.rx_key_len == kToeplitzKeyBytes ? 0 : EINVAL;
 }
@@ -53,12 +55,14 @@ Errno check(const ib_uverbs_ex_create_qp& request, const mlx5_ib_create_qp_rss& 
 Errno create_rss_qp(Context& context, const ib_uverbs_ex_create_qp& request,
                     const WriteCommand& command) {
     if (const Errno error = may_use_raw_packets()) return error;
-    if (command.driver_in.size() < offsetof(mlx5_ib_create_qp_rss, flags)) return EINVAL;
+    if (command.driver_in.size() < SIZE_UP_TO(mlx5_ib_create_qp_rss, flags)) return EINVAL;
+    if (command.driver_out.size() < SIZE_UP_TO(mlx5_ib_create_qp_resp, bfreg_index)) return EINVAL;
     const auto driver = command.driver_in.as<mlx5_ib_create_qp_rss>();
     if (const Errno error = check(request, driver)) return error;
     const auto* table = context.objects.find<IndirectionTable>(request.rwq_ind_tbl_handle);
     Pd* const pd = context.objects.find<Pd>(request.pd_handle);
-    if (!table || !pd) return EINVAL;
+    if (!table) return context.objects.absence(request.rwq_ind_tbl_handle);
+    if (!pd) return context.objects.absence(request.pd_handle);
     core::TirAttr tir;
     tir.rqt = table->rqt;
     tir.tunnels = (driver.flags & MLX5_QP_FLAG_TUNNEL_OFFLOADS) != 0;

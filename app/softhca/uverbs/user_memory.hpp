@@ -39,9 +39,14 @@ class CallMemory {
 /// A ring or region of the program as device memory; empty when it is not accessible.
 [[nodiscard]] std::optional<core::DmaArea> user_area(uint64_t address, uint64_t length, bool write);
 
-/// A doorbell record of the program, or null when it is not aligned or not writable.
+/// Whether a doorbell record may be there: the device would refuse another address.
+[[nodiscard]] constexpr bool is_doorbell_address(uint64_t address) {
+    constexpr uint64_t kBytes = 8;
+    return address % kBytes == 0;
+}
+/// A doorbell record of the program, at such an address, or null when it is not writable.
 template <class T> [[nodiscard]] T* user_doorbell(uint64_t address) {
-    if (address % sizeof(T) != 0 || !is_accessible(address, sizeof(T), true)) return nullptr;
+    if (!is_accessible(address, sizeof(T), true)) return nullptr;
     return reinterpret_cast<T*>(address);
 }
 

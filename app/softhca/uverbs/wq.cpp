@@ -36,16 +36,16 @@ Errno read_striding(const mlx5_ib_create_wq& driver, std::optional<core::Stridin
 /// The device's attributes of a receive queue, checked.
 Errno read_attributes(Context& context, const ib_uverbs_ex_create_wq& request,
                       const mlx5_ib_create_wq& driver, Wq& wq, core::RqAttr& out) {
-    constexpr uint32_t kKnownFlags =
-        IB_UVERBS_WQ_FLAGS_CVLAN_STRIPPING | IB_UVERBS_WQ_FLAGS_SCATTER_FCS |
-        IB_UVERBS_WQ_FLAGS_DELAY_DROP | IB_UVERBS_WQ_FLAGS_PCI_WRITE_END_PADDING;
     if (request.comp_mask) return EOPNOTSUPP;
     if (request.wq_type != IB_UVERBS_WQT_RQ) return EINVAL;
-    if (request.create_flags & ~kKnownFlags) return EOPNOTSUPP;
+    if (request.create_flags & ~kWqFlags) return EOPNOTSUPP;
     if (driver.flags) return EOPNOTSUPP; // signed WQEs
+    if (!is_doorbell_address(driver.db_addr)) return EINVAL;
     const Pd* pd = context.objects.find<Pd>(request.pd_handle);
     const Cq* cq = context.objects.find<Cq>(request.cq_handle);
-    if (!pd || !cq) return EINVAL;
+    if (!pd) return context.objects.absence(request.pd_handle);
+    if (!cq) return context.objects.absence(request.cq_handle);
+    if (request.max_wr > 1u << Limits::kLogMaxRqWqes) return EINVAL;
     const uint32_t wqes = driver.rq_wqe_count;
     if (!std::has_single_bit(wqes) || wqes > 1u << Limits::kLogMaxRqWqes) return EINVAL;
     if (driver.rq_wqe_shift < 4 || 1u << std::min(driver.rq_wqe_shift, 31u) > kMaxReceiveWqeBytes)
@@ -87,6 +87,8 @@ Errno create_wq(Context& context, const WriteCommand& command) {
     if (command.driver_in.size() < offsetof(mlx5_ib_create_wq, single_stride_log_num_of_bytes))
         return EINVAL;
     if (command.driver_in.has_more_than(sizeof driver)) return EOPNOTSUPP;
+    const size_t room = command.driver_out.size();
+    if (room != 0 && room < sizeof(mlx5_ib_create_wq_resp)) return EINVAL;
 
     auto wq = std::make_unique<Wq>();
     wq->events.user_handle = request.user_handle;
@@ -121,8 +123,10 @@ Errno modify_wq(Context& context, const WriteCommand& command) {
     const auto request = command.in.as<ib_uverbs_ex_modify_wq>();
     constexpr uint32_t kKnownMask = IBV_WQ_ATTR_STATE | IBV_WQ_ATTR_CURR_STATE | IBV_WQ_ATTR_FLAGS;
     if (request.attr_mask == 0 || request.attr_mask & ~kKnownMask) return EINVAL;
+    const auto driver = command.driver_in.as<mlx5_ib_modify_wq>();
+    if (driver.comp_mask || driver.reserved) return EOPNOTSUPP;
     Wq* wq = context.objects.find<Wq>(request.wq_handle);
-    if (!wq) return EINVAL;
+    if (!wq) return context.objects.absence(request.wq_handle);
     const auto now = context.device->query_rq(wq->rqn);
     if (!now) return errno_of(now);
     if (request.attr_mask & IBV_WQ_ATTR_CURR_STATE) {
@@ -183,7 +187,7 @@ Errno create_rwq_ind_tbl(Context& context, const WriteCommand& command) {
         std::memcpy(&handle, command.in.bytes().data() + sizeof(Request) + i * sizeof handle,
                     sizeof handle);
         const Wq* wq = context.objects.find<Wq>(handle);
-        if (!wq) return EINVAL;
+        if (!wq) return context.objects.absence(handle);
         rqns.push_back(wq->rqn);
     }
     const auto rqt = context.device->create_rqt(rqns);

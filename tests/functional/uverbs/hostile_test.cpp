@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The ioctl itself, with requests that no library makes. Nothing may crash, and the device must
 // still work afterwards.
-#include "tests/functional/uverbs/verbs.hpp"
+#include "tests/functional/uverbs/requests.hpp"
 
 #include <algorithm>
 #include <fcntl.h>
@@ -17,80 +17,6 @@
 
 namespace test {
 namespace {
-
-/// A hand-made RDMA_VERBS_IOCTL request.
-class Request {
-  public:
-    Request(uint16_t object, uint16_t method) {
-        header().object_id = object;
-        header().method_id = method;
-        header().driver_id = RDMA_DRIVER_MLX5;
-        header().length = sizeof(ib_uverbs_ioctl_hdr);
-    }
-    Request& in(uint16_t id, const void* data, uint16_t size) {
-        ib_uverbs_attr attribute{};
-        attribute.attr_id = id;
-        attribute.len = size;
-        if (size <= 8)
-            std::memcpy(&attribute.data, data, size);
-        else
-            attribute.data = reinterpret_cast<uint64_t>(data);
-        return add(attribute);
-    }
-    Request& pointer(uint16_t id, uint64_t address, uint16_t size) {
-        ib_uverbs_attr attribute{};
-        attribute.attr_id = id;
-        attribute.len = size;
-        attribute.data = address;
-        return add(attribute);
-    }
-    /// The last attribute, without which the request would not be what the program wants.
-    Request& mandatory() {
-        last().flags = UVERBS_ATTR_F_MANDATORY;
-        return *this;
-    }
-    Request& reserved() {
-        last().attr_data.reserved = 1;
-        return *this;
-    }
-    Request& selects(uint8_t element, uint8_t reserved = 0) {
-        last().attr_data.enum_data = {element, reserved};
-        return *this;
-    }
-    /// Returns 0 or errno.
-    int send(int fd) { return ioctl(fd, RDMA_VERBS_IOCTL, &header()) ? errno : 0; }
-    ib_uverbs_ioctl_hdr& header() { return *reinterpret_cast<ib_uverbs_ioctl_hdr*>(words_.data()); }
-
-  private:
-    ib_uverbs_attr& last() { return header().attrs[header().num_attrs - 1]; }
-    Request& add(const ib_uverbs_attr& attribute) {
-        const size_t at = words_.size();
-        words_.resize(at + sizeof attribute / 8);
-        std::memcpy(&words_[at], &attribute, sizeof attribute);
-        header().num_attrs++;
-        header().length = static_cast<uint16_t>(words_.size() * 8);
-        return *this;
-    }
-    std::vector<uint64_t> words_ = std::vector<uint64_t>(sizeof(ib_uverbs_ioctl_hdr) / 8);
-};
-
-Request write_command(uint32_t number, const void* in, uint16_t in_size, void* out,
-                      uint16_t out_size) {
-    Request request(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_INVOKE_WRITE);
-    const uint64_t wide = number;
-    request.in(UVERBS_ATTR_WRITE_CMD, &wide, sizeof wide);
-    if (in_size) request.in(UVERBS_ATTR_CORE_IN, in, in_size);
-    if (out_size) request.pointer(UVERBS_ATTR_CORE_OUT, reinterpret_cast<uint64_t>(out), out_size);
-    return request;
-}
-
-class HostileTest : public VerbsTest {
-  protected:
-    void TearDown() override { // whatever happened, the device must still move packets
-        expect_working(context.get(), pd.get());
-    }
-    [[nodiscard]] int fd() const { return context->cmd_fd; }
-};
 
 TEST_F(HostileTest, MalformedHeaders) {
     EXPECT_EQ(ioctl(fd(), RDMA_VERBS_IOCTL, nullptr), -1);
@@ -320,41 +246,6 @@ TEST_F(HostileTest, BadPointers) {
     EXPECT_EQ(query(0, &out, sizeof out), ENOSPC);
     EXPECT_EQ(query(sizeof in, &out, sizeof out), 0);
     EXPECT_EQ(out.phys_port_cnt, 1);
-}
-
-/// Only the plain ones are as long as their structs at least.
-TEST_F(HostileTest, ExtendedCommandsMayBeShort) {
-    const std::array<uint8_t, 512> zeros{};
-    std::array<uint8_t, 512> answer{};
-    const auto run = [&](uint32_t number, uint16_t in, uint16_t out) {
-        return write_command(IB_USER_VERBS_CMD_FLAG_EXTENDED | number, zeros.data(), in,
-                             answer.data(), out)
-            .send(fd());
-    };
-    for (const uint16_t in : {0, 4, 8, 400})
-        for (const uint16_t out : {0, 8, 400})
-            EXPECT_EQ(run(IB_USER_VERBS_EX_CMD_QUERY_DEVICE, in, out), 0) << in << " " << out;
-    for (const uint16_t in : {0, 8, 400}) {
-        EXPECT_EQ(run(IB_USER_VERBS_EX_CMD_CREATE_CQ, in, 0), EBADF) << in; // 0 is no channel
-        EXPECT_EQ(run(IB_USER_VERBS_EX_CMD_MODIFY_CQ, in, 0), EINVAL) << in;
-        EXPECT_EQ(run(IB_USER_VERBS_EX_CMD_CREATE_QP, in, 0), EINVAL) << in;
-        EXPECT_EQ(run(IB_USER_VERBS_EX_CMD_MODIFY_QP, in, 0), EINVAL) << in;
-        EXPECT_EQ(run(IB_USER_VERBS_EX_CMD_CREATE_WQ, in, 0), EINVAL) << in;
-        EXPECT_EQ(run(IB_USER_VERBS_EX_CMD_MODIFY_WQ, in, 0), EINVAL) << in;
-    }
-    for (const uint32_t with_list :
-         {IB_USER_VERBS_EX_CMD_CREATE_RWQ_IND_TBL, IB_USER_VERBS_EX_CMD_CREATE_FLOW}) {
-        EXPECT_EQ(run(with_list, 4, 400), ENOSPC) << with_list;
-        EXPECT_EQ(run(with_list, 8, 400), ENOSPC) << with_list << ": its list is not there";
-        EXPECT_EQ(run(with_list, 400, 0), EINVAL) << with_list;
-    }
-    std::array<uint32_t, 4> table{}; // comp_mask, log_ind_tbl_size, a handle, and more
-    table.back() = 1;
-    EXPECT_EQ(
-        write_command(IB_USER_VERBS_CMD_FLAG_EXTENDED | IB_USER_VERBS_EX_CMD_CREATE_RWQ_IND_TBL,
-                      table.data(), sizeof table, answer.data(), 400)
-            .send(fd()),
-        EOPNOTSUPP);
 }
 
 TEST_F(HostileTest, MemoryThatMustNotBeTouched) {
