@@ -336,6 +336,78 @@ TEST_F(HostileTest, EachModifyQpHasItsAttributes) {
     EXPECT_EQ(modify(kExtended, IBV_QP_RATE_LIMIT << 1), EOPNOTSUPP);
 }
 
+/// The bytes of a command that ends in a list.
+template <class Head> class Listed {
+  public:
+    Listed(const Head& head, std::initializer_list<uint32_t> list)
+        : bytes_(sizeof head + list.size() * sizeof(uint32_t)) {
+        std::memcpy(bytes_.data(), &head, sizeof head);
+        std::memcpy(bytes_.data() + sizeof head, list.begin(), list.size() * sizeof(uint32_t));
+    }
+    /// Returns 0 or errno.
+    int send(int fd, uint32_t number, void* out, uint16_t out_size) const {
+        return write_command(IB_USER_VERBS_CMD_FLAG_EXTENDED | number, bytes_.data(),
+                             static_cast<uint16_t>(bytes_.size()), out, out_size)
+            .send(fd);
+    }
+
+  private:
+    std::vector<uint8_t> bytes_;
+};
+
+/// Creates an RSS table of two WQs, and destroys it again.
+int create_table(int fd, std::initializer_list<uint32_t> list) {
+    const ib_uverbs_ex_create_rwq_ind_table head{.comp_mask = 0, .log_ind_tbl_size = 1};
+    ib_uverbs_ex_create_rwq_ind_table_resp out{};
+    if (const int error =
+            Listed(head, list).send(fd, IB_USER_VERBS_EX_CMD_CREATE_RWQ_IND_TBL, &out, sizeof out))
+        return error;
+    const ib_uverbs_ex_destroy_rwq_ind_table gone{.comp_mask = 0,
+                                                  .ind_tbl_handle = out.ind_tbl_handle};
+    return Listed(gone, {}).send(fd, IB_USER_VERBS_EX_CMD_DESTROY_RWQ_IND_TBL, nullptr, 0);
+}
+
+/// Creates a flow of one tunnel spec, whose value and mask begin the list, and destroys it again.
+int create_flow(int fd, const ibv_qp& qp, uint32_t type, std::initializer_list<uint32_t> list) {
+    constexpr uint16_t kSpec = sizeof(ib_uverbs_flow_spec_hdr) + 2 * sizeof(uint32_t);
+    struct Head {
+        uint32_t comp_mask = 0, qp_handle;
+        uint32_t type = IBV_FLOW_ATTR_NORMAL;
+        uint16_t size = kSpec, priority = 0;
+        uint8_t specs = 1, reserved[2]{}, port = 1;
+        uint32_t flags = 0;
+        uint32_t spec_type;
+        uint16_t spec_size = kSpec, spec_reserved = 0;
+    };
+    static_assert(sizeof(Head) == sizeof(ib_uverbs_create_flow) + sizeof(ib_uverbs_flow_spec_hdr));
+    const Head head{.qp_handle = qp.handle, .spec_type = type};
+    ib_uverbs_create_flow_resp out{};
+    if (const int error =
+            Listed(head, list).send(fd, IB_USER_VERBS_EX_CMD_CREATE_FLOW, &out, sizeof out))
+        return error;
+    const ib_uverbs_destroy_flow gone{.comp_mask = 0, .flow_handle = out.flow_handle};
+    return Listed(gone, {}).send(fd, IB_USER_VERBS_EX_CMD_DESTROY_FLOW, nullptr, 0);
+}
+
+TEST_F(HostileTest, ListsEndWhereTheCommandSays) {
+    const CqHandle cq = make_cq();
+    ibv_wq_init_attr attributes = wq_attributes(pd.get(), cq.get(), 16);
+    const WqHandle wq(ibv_create_wq(context.get(), &attributes));
+    ASSERT_TRUE(wq);
+    const uint32_t handle = wq->handle;
+    EXPECT_EQ(create_table(fd(), {handle, handle}), 0);
+    EXPECT_EQ(create_table(fd(), {handle}), ENOSPC);
+    EXPECT_EQ(create_table(fd(), {handle, handle, 0, 0}), 0);
+    EXPECT_EQ(create_table(fd(), {handle, handle, 1, 0}), EOPNOTSUPP);
+
+    const QpHandle qp = make_qp(pd.get(), cq.get(), cq.get(), 16);
+    constexpr uint32_t kVxlan = IBV_FLOW_SPEC_VXLAN_TUNNEL;
+    EXPECT_EQ(create_flow(fd(), *qp, kVxlan, {0, 0}), 0);
+    EXPECT_EQ(create_flow(fd(), *qp, kVxlan, {0}), ENOSPC);
+    EXPECT_EQ(create_flow(fd(), *qp, kVxlan, {0, 0, 0, 0}), 0);
+    EXPECT_EQ(create_flow(fd(), *qp, kVxlan, {0, 0, 1, 0}), EOPNOTSUPP);
+}
+
 /// Random bytes instead of each command's structs, from fixed seeds.
 TEST_F(HostileTest, RandomCommands) {
     std::mt19937 random(20240607);
