@@ -188,6 +188,7 @@ Errno add_mpls(std::span<const std::byte> spec, uint32_t type, Match& match) {
 
 Errno add_header(std::span<const std::byte> spec, uint32_t type, Match& match) {
     const Layer layer = layer_of(type, match);
+    if (type == (IBV_FLOW_SPEC_INNER | IBV_FLOW_SPEC_VXLAN_TUNNEL)) return EINVAL;
     switch (type & ~uint32_t{IBV_FLOW_SPEC_INNER}) {
     case IBV_FLOW_SPEC_ETH: return add_ethernet(spec, layer);
     case IBV_FLOW_SPEC_IPV4: return add_ipv4(spec, layer);

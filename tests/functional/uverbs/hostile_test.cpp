@@ -408,6 +408,13 @@ TEST_F(HostileTest, ListsEndWhereTheCommandSays) {
     EXPECT_EQ(create_flow(fd(), *qp, kVxlan, {0, 0, 1, 0}), EOPNOTSUPP);
 }
 
+TEST_F(HostileTest, NoVxlanInsideATunnel) {
+    const CqHandle cq = make_cq();
+    const QpHandle qp = make_qp(pd.get(), cq.get(), cq.get(), 16);
+    EXPECT_EQ(create_flow(fd(), *qp, IBV_FLOW_SPEC_INNER | IBV_FLOW_SPEC_VXLAN_TUNNEL, {0, 0}),
+              EINVAL);
+}
+
 /// Random bytes instead of each command's structs, from fixed seeds.
 TEST_F(HostileTest, RandomCommands) {
     std::mt19937 random(20240607);
