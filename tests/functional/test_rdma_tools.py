@@ -209,6 +209,33 @@ def test_bad_addresses_are_no_crash(start_softhca: StartSoftHca) -> None:
         *["14"] * 8, *["refused"] * 2, "61"]
 
 
+FORTIFIED = """
+import ctypes, os, socket, struct
+libc = ctypes.CDLL(None)
+room = ctypes.create_string_buffer(4096)
+client = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 20)
+REQUESTS = 1000
+for number in range(REQUESTS):
+    client.send(struct.pack("IHHII", 16, 0, 5, number, 0))  # is acknowledged
+numbers = []
+for number in range(REQUESTS - 1):
+    assert libc.__recv_chk(client.fileno(), room, 4096, 4096, 0) > 0
+    numbers.append(struct.unpack_from("I", room, 8)[0])
+name, length = ctypes.create_string_buffer(12), ctypes.c_uint32(12)
+assert libc.__recvfrom_chk(client.fileno(), room, 4096, 4096, 0, name, ctypes.byref(length)) > 0
+print(numbers == list(range(REQUESTS - 1)), struct.unpack("HHII", name.raw))
+bytes = libc.__readlinkat_chk(-100, b"/sys/class/infiniband/mlx5_0", room, 4096, 4096)
+print(room.raw[:bytes].decode())
+"""
+
+
+def test_functions_of_fortified_programs(start_softhca: StartSoftHca) -> None:
+    """What calls become under _FORTIFY_SOURCE where a compiler cannot tell that the buffer is large enough."""
+    pci = "../../devices/pci0000:ca/0000:ca:00.0"
+    assert run(start_softhca, sys.executable, "-c", FORTIFIED).split("\n") == [
+        "True (16, 0, 0, 0)", f"{pci}/infiniband/mlx5_0", ""]
+
+
 def test_stock_net_mlx5_starts_without_a_warning(start_stack: StartStack) -> None:
     stack = start_stack([PortSpec()], pmd="mlx5", pmd_devargs="dv_flow_en=0", memory_mb=512)
     assert stack.testpmd.info(0)["Driver name"] == "mlx5_pci"

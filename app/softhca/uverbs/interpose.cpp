@@ -329,6 +329,11 @@ SOFTHCA_EXPORT ssize_t readlinkat(int folder, const char* path, char* out, size_
     return original::readlinkat(folder, RedirectedPath(path).get(), out, size);
 }
 
+SOFTHCA_EXPORT ssize_t __readlinkat_chk(int folder, const char* path, char* out, size_t size,
+                                        size_t room) {
+    return readlinkat(folder, path, out, std::min(size, room));
+}
+
 SOFTHCA_EXPORT char* realpath(const char* path, char* out) noexcept {
     char* resolved = original::realpath(RedirectedPath(path).get(), out);
     if (resolved) (void)strip_root(resolved);

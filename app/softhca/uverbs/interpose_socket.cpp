@@ -13,6 +13,7 @@
 #include "app/softhca/uverbs/runtime.hpp"
 #include "app/softhca/uverbs/user_memory.hpp"
 
+#include <algorithm>
 #include <linux/netlink.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -134,6 +135,14 @@ SOFTHCA_EXPORT ssize_t recvfrom(int fd, void* data, size_t length, int flags, so
     const Errno error = NetlinkSocket::name_kernel(from, from_length);
     netlink->go_on(fd);
     return error ? fail_with(error) : got;
+}
+// With _FORTIFY_SOURCE, calls whose buffer may be too small become these.
+SOFTHCA_EXPORT ssize_t __recv_chk(int fd, void* data, size_t length, size_t room, int flags) {
+    return recv(fd, data, std::min(length, room), flags);
+}
+SOFTHCA_EXPORT ssize_t __recvfrom_chk(int fd, void* data, size_t length, size_t room, int flags,
+                                      sockaddr* from, socklen_t* from_length) {
+    return recvfrom(fd, data, std::min(length, room), flags, from, from_length);
 }
 SOFTHCA_EXPORT ssize_t recvmsg(int fd, msghdr* message, int flags) {
     const auto netlink = fd_table::find_as<NetlinkSocket>(fd);
