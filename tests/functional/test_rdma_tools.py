@@ -288,6 +288,26 @@ def test_walking_about_in_sysfs(start_softhca: StartSoftHca) -> None:
     ]
 
 
+WHERE = """
+import ctypes, os
+libc = ctypes.CDLL(None)
+libc.get_current_dir_name.restype = ctypes.c_char_p
+os.symlink("{folder}", "{link}")
+os.chdir("{link}")
+os.environ["PWD"] = "{link}"
+print(libc.get_current_dir_name().decode())
+os.chdir("/sys/class/infiniband/mlx5_0")
+print(libc.get_current_dir_name().decode())
+"""
+
+
+def test_a_folder_keeps_the_name_that_a_shell_gave_it(start_softhca: StartSoftHca, tmp_path: Path) -> None:
+    """get_current_dir_name(3) is $PWD, where that names the folder, as elsewhere."""
+    link = tmp_path / "link"
+    assert run(start_softhca, sys.executable, "-c", WHERE.format(folder=tmp_path, link=link)).split() == [
+        str(link), "/sys/devices/pci0000:ca/0000:ca:00.0/infiniband/mlx5_0"]
+
+
 READ_COUNTERS = f"""
 import os, subprocess
 NAMES = ["port_rcv_packets", "port_rcv_data", "unicast_rcv_packets", "multicast_rcv_packets"]

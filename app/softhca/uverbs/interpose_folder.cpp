@@ -25,6 +25,7 @@ using Compare = int (*)(const dirent**, const dirent**);
 namespace original {
 constinit Original<int(const char*)> chdir{"chdir"};
 constinit Original<char*(char*, size_t)> getcwd{"getcwd"};
+constinit Original<char*()> get_current_dir_name{"get_current_dir_name"};
 constinit Original<int(const char*, dirent***, Filter, Compare)> scandir{"scandir"};
 constinit Original<ssize_t(const char*, const char*, void*, size_t)> getxattr{"getxattr"};
 constinit Original<ssize_t(const char*, const char*, void*, size_t)> lgetxattr{"lgetxattr"};
@@ -34,8 +35,13 @@ constinit Original<ssize_t(const char*, char*, size_t)> llistxattr{"llistxattr"}
 
 __attribute__((constructor)) void prepare() {
     const auto look_up = [](auto&... functions) { (functions.get(), ...); };
-    look_up(original::chdir, original::getcwd, original::scandir, original::getxattr,
-            original::lgetxattr, original::listxattr, original::llistxattr);
+    look_up(original::chdir, original::getcwd, original::get_current_dir_name, original::scandir,
+            original::getxattr, original::lgetxattr, original::listxattr, original::llistxattr);
+}
+
+/// Whether the working folder is among the device files; `path` then becomes its name there.
+bool is_among_ours(char (&path)[PATH_MAX]) {
+    return original::getcwd(path, sizeof path) && strip_root(path);
 }
 
 /// As getcwd(3): room for at least `size` bytes where the caller passes no buffer.
@@ -61,12 +67,14 @@ SOFTHCA_EXPORT int chdir(const char* path) noexcept {
 
 SOFTHCA_EXPORT char* getcwd(char* out, size_t size) noexcept {
     char path[PATH_MAX];
-    if (!original::getcwd(path, sizeof path) || !strip_root(path))
-        return original::getcwd(out, size);
-    return give_out(path, out, size);
+    return is_among_ours(path) ? give_out(path, out, size) : original::getcwd(out, size);
 }
 SOFTHCA_EXPORT char* __getcwd_chk(char* out, size_t size, size_t) { return getcwd(out, size); }
-SOFTHCA_EXPORT char* get_current_dir_name() noexcept { return getcwd(nullptr, 0); }
+/// Elsewhere it may be the name in $PWD, of a link to the folder.
+SOFTHCA_EXPORT char* get_current_dir_name() noexcept {
+    char path[PATH_MAX];
+    return is_among_ours(path) ? give_out(path, nullptr, 0) : original::get_current_dir_name();
+}
 
 SOFTHCA_EXPORT int scandir(const char* path, dirent*** out, Filter filter, Compare compare) {
     return original::scandir(RedirectedPath(path).get(), out, filter, compare);
