@@ -100,7 +100,12 @@ std::optional<core::DmaArea> GuestMemory::area(std::span<const uint64_t> pages, 
 
 core::DmaArea GuestMemory::everything() const {
     constexpr uint64_t kPage = uint64_t{1} << kEverythingShift;
-    const uint64_t end = regions_.empty() ? 0 : regions_.back().address + regions_.back().size;
+    // No RAM is higher, but BARs of other devices may be, which are memory to QEMU, too: firmware
+    // puts them as high as the CPU has addresses, and the table has an entry for each page below.
+    constexpr uint64_t kHighest = uint64_t{1} << 41;
+    uint64_t end = 0;
+    for (const Region& region : regions_)
+        if (region.address + region.size <= kHighest) end = region.address + region.size;
     std::vector<std::byte*> pages;
     for (uint64_t address = 0; address < end; address += kPage) {
         std::byte* const host = translate(address, kPage);

@@ -43,5 +43,15 @@ TEST_F(GuestMemoryTest, NeighboursAreOneIfTheirMemoryIs) {
     EXPECT_NE(pages(2), nullptr);
 }
 
+/// Firmware may put the BAR of another device, which is memory to QEMU, as high as the guest's CPU
+/// has addresses. A table of all pages up to there would not fit into this process.
+TEST_F(GuestMemoryTest, WhatLiesFarBehindTheRamIsNotPartOfEverything) {
+    add(0, 0, 4);
+    ASSERT_TRUE(memory.add(file.get(), 8 * kPage, uint64_t{0x38} << 40, 8 * kPage));
+    constexpr uint64_t kLargePage = 1u << 16;
+    EXPECT_EQ(memory.everything().length(), kStart + kLargePage);
+    EXPECT_NE(memory.translate(uint64_t{0x38} << 40, kPage), nullptr);
+}
+
 } // namespace
 } // namespace softhca::pci
