@@ -46,6 +46,13 @@ std::string this_process() {
     return fmt::format("this process is uid {}, groups {}", geteuid(), groups);
 }
 
+/// A node that may not even be looked at.
+Verdict no_sight(const Case& subject) {
+    return Verdict::broken(fmt::format("its mode cannot be read; {}", this_process()),
+                           fmt::format("no permission for {}", subject.node),
+                           "run as root or as a member of its group");
+}
+
 Verdict no_permission(const Case& subject, const struct stat& node) {
     const std::string group = group_name(node.st_gid);
     const std::string join =
@@ -150,7 +157,7 @@ Verdict uverbs_node(Case& subject) {
     if (stat(path.c_str(), &found) != 0) {
         // A refusal proves that there is a node, even where this process may not look.
         if (errno == EACCES || subject.open_error == EACCES || subject.open_error == EPERM)
-            return no_permission(subject, found);
+            return no_sight(subject);
         return no_node(subject);
     }
     if (subject.open_error == 0 && access(path.c_str(), R_OK | W_OK) != 0)

@@ -35,6 +35,9 @@ TEST_F(MachineTest, NodeThatWasRefused) {
     EXPECT_THAT(look("uverbs-node"), Says(State::broken, "a device that is gone"));
     subject.open_error = EIO;
     EXPECT_THAT(look("uverbs-node"), Says(State::broken, "cannot be opened"));
+    fs::remove(root / "dev/infiniband/uverbs0");
+    subject.open_error = EACCES;
+    EXPECT_THAT(look("uverbs-node"), Says(State::broken, "its mode cannot be read; this process"));
 }
 
 TEST_F(MachineTest, CgroupOfRdma) {
