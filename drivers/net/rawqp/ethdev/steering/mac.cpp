@@ -61,7 +61,6 @@ void mac_addr_remove(rte_eth_dev* dev, uint32_t index) noexcept {
 }
 
 int mac_addr_set(rte_eth_dev* dev, rte_ether_addr* mac) noexcept {
-    // Up to 22.11 ethdev's data hold the old address now, later releases the new one.
     const rte_ether_addr old = dev->data->mac_addrs[0];
     return change_filters(dev, [&](FilterState& state) {
         std::erase_if(state.macs, [&](const rte_ether_addr& each) { return same(each, old); });
