@@ -243,7 +243,12 @@ def test_a_chroot_ends_with_its_script(busybox_root: Path, number: signal.Signal
     (["scripts/check-debian", "11"], "Debian 11 is not known here: 12 and 13 are"),
     (["scripts/check-debian", "13", "--root", "doc"], "of no earlier run of this script"),
     (["scripts/check-debian", "--wrong"], "unknown option: --wrong"),
+    (["scripts/check-debian", "13", "--root"], "--root: which folder?"),
+    (["scripts/check-debian", "13", "12", "--root", "doc"], "13 and 12: one release at a time"),
+    (["scripts/check-debian", "13", "--dpdk-sdk", "LICENSE", "--root", "doc"], "--dpdk-sdk: 'LICENSE' is no folder"),
     (["scripts/check-package", "11"], "Debian 11 is not known here: 12 and 13 are"),
+    (["scripts/check-package", "11", "12"], "11 and 12: one release at a time"),
+    (["scripts/check-package", "11", "--dpdk-sdk", "LICENSE"], "--dpdk-sdk: 'LICENSE' is no folder"),
     (["scripts/package", "--dpdk-sdk", "nowhere"], "--dpdk-sdk: 'nowhere' is no folder"),
     (["scripts/test", "--dpdk", "nowhere"], "--dpdk: 'nowhere' is no folder"),
     (["scripts/test", "unit", "lint"], "unit or lint: one at a time, or all"),
@@ -251,8 +256,9 @@ def test_a_chroot_ends_with_its_script(busybox_root: Path, number: signal.Signal
     (["tests/fuzz/run", "soon"], "'soon' is no number of seconds, such as 60"),
     (["tests/fuzz/run", "0"], "'0' is no number of seconds, such as 60"),
     (["tests/fuzz/run", "60", "cqes", "queues"], "there is no target queues: cqes frames texts control"),
-], ids=["release", "somebody's folder", "option", "packages' release", "no driver headers", "no folder", "two suites",
-         "no DPDK", "no seconds", "for ever", "target"])
+], ids=["release", "somebody's folder", "option", "no root", "two releases", "a file", "packages' release",
+         "packages' two releases", "packages' file", "no driver headers", "no folder", "two suites", "no DPDK",
+         "no seconds", "for ever", "target"])
 def test_scripts_refuse(command: list[str], says: str) -> None:
     answer = subprocess.run(command, cwd=ROOT, text=True, timeout=60, stdin=subprocess.DEVNULL,
                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
