@@ -84,6 +84,18 @@ def test_a_package_is_built_from_what_setup_installs() -> None:
     assert needed <= libraries <= needed | {"dpdk-dev", "dpkg-dev"}
 
 
+def test_headers_may_be_in_a_folder_with_a_space(tmp_path: Path) -> None:
+    """As they are in a checkout that is below one."""
+    configure = tmp_path / "dh_auto_configure"
+    configure.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
+    configure.chmod(0o755)
+    arguments = subprocess.run(
+        ["make", "--silent", "-f", DEBIAN / "rules", "override_dh_auto_configure"], check=True, text=True,
+        capture_output=True, timeout=60, cwd=FOLDER,
+        env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "DPDK_SDK": "/my work/sdk"}).stdout
+    assert "-Ddpdk_sdk=/my work/sdk" in arguments.splitlines()
+
+
 @pytest.mark.parametrize("program", ["ibv_devices", "ibv_devinfo"])
 def test_the_demo_installs_the_programs_of_the_readme(program: str) -> None:
     group = re.search(r"^\[demo\](?s:.*?)^\[", (ROOT / "scripts/packages").read_text(), re.M)
