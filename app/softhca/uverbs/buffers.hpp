@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <span>
 #include <type_traits>
 
@@ -80,6 +81,7 @@ struct WriteCommand {
     InBuffer driver_in;
     OutBuffer driver_out;
     std::shared_ptr<EventPipe> async; ///< receives asynchronous events of what the command creates
+    std::optional<uint32_t> uar{};    ///< of a CQ, named by an attribute of its method
 };
 
 } // namespace softhca::uverbs

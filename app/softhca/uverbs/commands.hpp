@@ -79,6 +79,8 @@ inline constexpr uint32_t kCompletionVectors = 8; ///< all alike: there are no E
 [[nodiscard]] Errno reg_dm_mr(Context& context, const IoctlAttributes& attributes);
 
 // cq.cpp
+/// MLX5_IB_ATTR_CREATE_CQ_UAR_INDEX, which older headers do not have.
+inline constexpr uint16_t kCreateCqUarIndex = UVERBS_ATTR_UHW_OUT + 1;
 [[nodiscard]] Errno create_comp_channel(Context& context, const WriteCommand& command);
 [[nodiscard]] Errno create_cq(Context& context, const WriteCommand& command);
 [[nodiscard]] Errno create_cq_ex(Context& context, const WriteCommand& command);

@@ -30,8 +30,6 @@ Errno check_driver_request(const mlx5_ib_create_cq& request, size_t size) {
     constexpr uint16_t kKnownFlags =
         MLX5_IB_CREATE_CQ_FLAGS_CQE_128B_PAD | MLX5_IB_CREATE_CQ_FLAGS_UAR_PAGE_INDEX;
     if (request.flags & ~kKnownFlags || request.reserved0 || request.reserved1) return EINVAL;
-    // There are no other doorbell registers than those that the program has allocated.
-    if (!(request.flags & MLX5_IB_CREATE_CQ_FLAGS_UAR_PAGE_INDEX)) return EINVAL;
     if (request.cqe_size != 64 && request.cqe_size != 128) return EINVAL;
     if (!is_doorbell_address(request.db_addr)) return EINVAL;
     if ((request.flags & MLX5_IB_CREATE_CQ_FLAGS_CQE_128B_PAD) && request.cqe_size != 128)
@@ -67,7 +65,10 @@ Errno make_cq(Context& context, const CqRequest& request, const WriteCommand& co
     if (entries == 0) return EINVAL;
     const auto driver = command.driver_in.as<mlx5_ib_create_cq>();
     if (const Errno error = check_driver_request(driver, command.driver_in.size())) return error;
-    if (!context.registers_of(driver.uar_page_index)) return EINVAL;
+    // There are no other doorbell registers than those that the program has allocated.
+    if (!command.uar && !(driver.flags & MLX5_IB_CREATE_CQ_FLAGS_UAR_PAGE_INDEX)) return EINVAL;
+    const uint32_t uar = command.uar.value_or(driver.uar_page_index);
+    if (!context.registers_of(uar)) return EINVAL;
     if (command.driver_out.size() == 0) return EFAULT;
     std::optional<core::MiniFormat> compress;
     if (const Errno error = mini_format(driver, compress)) return error;
@@ -98,7 +99,7 @@ Errno make_cq(Context& context, const CqRequest& request, const WriteCommand& co
     cq->number = *number;
     cq->entries = entries - 1;
     cq->description = {.attr = std::move(attr),
-                       .place = {driver.buf_addr, driver.db_addr, driver.uar_page_index},
+                       .place = {driver.buf_addr, driver.db_addr, uar},
                        .vector = request.comp_vector,
                        .padded = (driver.flags & MLX5_IB_CREATE_CQ_FLAGS_CQE_128B_PAD) != 0};
     out.cq_handle = context.objects.add(std::move(cq));

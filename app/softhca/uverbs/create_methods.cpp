@@ -76,6 +76,7 @@ Errno create_cq_method(Context& context, const IoctlAttributes& attributes) {
     if (const Errno error = read_command(context, attributes, UVERBS_ATTR_CREATE_CQ_EVENT_FD,
                                          request, response, command))
         return error;
+    if (attributes.has(kCreateCqUarIndex)) command.uar = read_number(attributes, kCreateCqUarIndex);
     if (const Errno error = create_cq_ex(context, command)) return error;
     attributes.set_handle(UVERBS_ATTR_CREATE_CQ_HANDLE, response.base.cq_handle);
     attributes.out(UVERBS_ATTR_CREATE_CQ_RESP_CQE).put(response.base.cqe);

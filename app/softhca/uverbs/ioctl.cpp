@@ -120,9 +120,6 @@ Errno destroy_uar(Context& context, const IoctlAttributes& attributes) {
     return context.objects.destroy<Uar>(handle.value_or(0), *context.device);
 }
 
-/// MLX5_IB_ATTR_CREATE_CQ_UAR_INDEX, which older headers do not have.
-constexpr uint16_t kCreateCqUarIndex = UVERBS_ATTR_UHW_OUT + 1;
-
 using namespace attribute;
 
 constexpr std::array kMethods{
