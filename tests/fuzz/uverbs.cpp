@@ -22,6 +22,7 @@ using namespace softhca::uverbs;
 constexpr size_t kMostCommands = 64;
 constexpr size_t kPage = 4096, kPages = 16;
 constexpr int kMostDescriptors = 1024;
+constexpr uint32_t kUar = 0xfe;
 constexpr int kAddressBits = 48; ///< of a program, at most
 
 /// The memory that the program may name as rings, doorbell records and regions. It is unmapped on
@@ -83,6 +84,7 @@ class Player {
     std::string run() {
         const uint8_t flags = input_.byte();
         if (attach(context_, machine_.device, (flags & 1) != 0)) return "the context was refused";
+        if (!make_uar()) return "there is no UAR";
         for (size_t i = 0; i < kMostCommands && !input_.empty(); ++i) {
             const uint8_t what = input_.byte();
             if ((what & 3) == 0)
@@ -97,6 +99,13 @@ class Player {
     }
 
   private:
+    /// The one that queues name. It has no handle, so that the first one is a PD's.
+    bool make_uar() {
+        if (context_.add_doorbell_page(kUar)) return false;
+        uar_ = context_.map_registers(kUar);
+        context_.send_registers[kUar] = uar_;
+        return uar_ != nullptr;
+    }
     /// With a header in memory, as in the system call.
     void send(uint16_t object, uint16_t method) {
         const size_t bytes =
@@ -225,6 +234,7 @@ class Player {
 
     Machine& machine_;
     Input input_;
+    std::shared_ptr<core::SendRegisters> uar_;
     Context context_;
     std::vector<ib_uverbs_attr> attributes_;   ///< of the next command
     std::vector<std::vector<uint8_t>> memory_; ///< what they point to
