@@ -215,12 +215,12 @@ def test_no_wake_up_is_lost(sleeper: SoftHca) -> None:
     assert sleeps >= 1
 
 
-@pytest.mark.guest
 def test_a_lost_device_lets_nobody_fall_asleep(sleeper: SoftHca) -> None:
     sleeper.inject(0, "device_fatal")
     sleeper.program.wait_for(rf"removed, armed {-errno.EIO}\b")
 
 
+@pytest.mark.guest
 def test_a_refused_set_up_leaves_the_queue(sleeper: SoftHca) -> None:
     """With Rx interrupts, none on a running port: ethdev says so before it releases the queue, which still receives."""
     assert re.findall(r"set-up (-?\d+) start (-?\d+)", sleeper.program.output) == [(str(-errno.EBUSY), "0")]
