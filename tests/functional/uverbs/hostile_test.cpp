@@ -11,6 +11,7 @@
 #include <rdma/ib_user_verbs.h>
 #include <rdma/mlx5_user_ioctl_cmds.h>
 #include <rdma/rdma_user_ioctl_cmds.h>
+#include <span>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -342,7 +343,8 @@ template <class Head> class Listed {
     Listed(const Head& head, std::initializer_list<uint32_t> list)
         : bytes_(sizeof head + list.size() * sizeof(uint32_t)) {
         std::memcpy(bytes_.data(), &head, sizeof head);
-        std::memcpy(bytes_.data() + sizeof head, list.begin(), list.size() * sizeof(uint32_t));
+        std::ranges::copy(std::as_bytes(std::span(list)),
+                          reinterpret_cast<std::byte*>(bytes_.data() + sizeof head));
     }
     /// Returns 0 or errno.
     int send(int fd, uint32_t number, void* out, uint16_t out_size) const {
