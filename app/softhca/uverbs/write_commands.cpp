@@ -96,27 +96,31 @@ constexpr std::array<uint32_t, 3> kUsedUp = {
 static_assert(std::all_of(kCommands.begin(), kCommands.end(),
                           [](const Command& command) { return can_fail(command.name); }));
 
+/// Null: there is none of that number.
+const Command* find_command(uint64_t number) {
+    const auto* const found = std::ranges::find(kCommands, number, &Command::number);
+    return found != kCommands.end() ? found : nullptr;
+}
+
 } // namespace
 
 std::optional<WriteFrame> write_frame(uint32_t number) {
-    for (const Command& known : kCommands)
-        if (known.number == number)
-            return WriteFrame{known.request, known.response,
-                              std::ranges::find(kOfDriver, number) != kOfDriver.end()};
-    return {};
+    const Command* const known = find_command(number);
+    if (!known) return {};
+    return WriteFrame{known->request, known->response,
+                      std::ranges::find(kOfDriver, number) != kOfDriver.end()};
 }
 
 Errno run_write_command(Context& context, uint64_t number, const WriteCommand& command) {
-    for (const Command& known : kCommands) {
-        if (known.number != number) continue;
+    if (const Command* const known = find_command(number)) {
         const bool complete =
-            command.in.size() >= known.request && command.out.size() >= known.response;
-        const Errno injected = context.injected_fault(known.name);
-        const Errno error = injected                                ? injected
-                            : !complete                             ? ENOSPC
-                            : command.in.has_more_than(known.known) ? EOPNOTSUPP
-                                                                    : known.run(context, command);
-        context.trace(known.name, error);
+            command.in.size() >= known->request && command.out.size() >= known->response;
+        const Errno injected = context.injected_fault(known->name);
+        const Errno error = injected                                 ? injected
+                            : !complete                              ? ENOSPC
+                            : command.in.has_more_than(known->known) ? EOPNOTSUPP
+                                                                     : known->run(context, command);
+        context.trace(known->name, error);
         return error;
     }
     constexpr uint64_t kNumberBits =
