@@ -84,7 +84,7 @@ def test_the_link_goes_down_and_up_with_the_netdev(isolated: Stack) -> None:
     for state in "down", "up":
         position = testpmd.mark_output()
         isolated.in_network("ip", "link", "set", NETDEV, state)
-        testpmd.program.wait_for(r"(?i)port 0: link state change event", position)
+        testpmd.wait_for_link_event(0, position)
         assert testpmd.info(0)["Link status"] == state
     know_the_peer(isolated)
     assert answer(isolated.wires[0], echo_request(1))[ICMP].type == 0

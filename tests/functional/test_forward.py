@@ -183,14 +183,14 @@ def test_link_down_and_up(stack: Stack) -> None:
     before = stack.counters(0)["drop_link_down"]
     position = testpmd.mark_output()
     stack.set_link(0, up=False)
-    testpmd.program.wait_for(r"(?i)port 0: link state change event", position)
+    testpmd.wait_for_link_event(0, position)
     assert testpmd.info(0)["Link status"] == "down"
     stack.wires[0].send(udp4())
     stack.wait_counter(0, "drop_link_down", before + 1)
 
     position = testpmd.mark_output()
     stack.set_link(0, up=True)
-    testpmd.program.wait_for(r"(?i)port 0: link state change event", position)
+    testpmd.wait_for_link_event(0, position)
     assert testpmd.info(0)["Link status"] == "up"
     stack.wires[0].send(marker(3))
     assert stack.wires[1].receive_until(marker(3)) == []

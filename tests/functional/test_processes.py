@@ -51,12 +51,12 @@ def test_one_dies_and_comes_back(
     survivor.wires[0].transfer(numbered(100), to=victim.wires[0])
     position = survivor.testpmd.mark_output()
     victim.abandon(how)
-    survivor.program.wait_for("(?i)port 1: link state change event", position)
+    survivor.testpmd.wait_for_link_event(1, position)
     assert survivor.testpmd.info(1)["Link status"] == "down"
 
     position = survivor.testpmd.mark_output()
     successor = start_end(start_stack, datapath, cable)
-    survivor.program.wait_for("(?i)port 1: link state change event", position)
+    survivor.testpmd.wait_for_link_event(1, position)
     assert survivor.testpmd.info(1)["Link status"] == "up"
     successor.wires[0].send(marker())
     assert survivor.wires[0].receive_until(marker()) == []

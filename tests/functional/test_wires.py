@@ -53,7 +53,7 @@ def test_a_tap_that_is_set_down_is_an_unplugged_cable(
     for state in "down", "up":
         position = stack.testpmd.mark_output()
         stack.in_network("ip", "link", "set", "cable0", state)
-        stack.testpmd.program.wait_for(r"(?i)port 0: link state change event", position)
+        stack.testpmd.wait_for_link_event(0, position)
         assert stack.testpmd.info(0)["Link status"] == state
 
 

@@ -116,7 +116,7 @@ def test_link_events(stack: GuestStack) -> None:
     for up in (False, True):
         position = testpmd.mark_output()
         stack.set_link(0, up)
-        testpmd.program.wait_for(r"(?i)port 0: link state change event", position)
+        testpmd.wait_for_link_event(0, position)
     testpmd.start("io", lossless=True)
     stack.wires[0].send(marker(3))
     stack.wires[1].receive_until(marker(3))

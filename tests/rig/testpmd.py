@@ -300,6 +300,9 @@ class Testpmd:
         """A position for `received`: packets shown from here on."""
         return len(self.program.output)
 
+    def wait_for_link_event(self, port: int, since: int) -> None:
+        self.program.wait_for(rf"(?i)port {port}: link state change event", since)
+
     def received(self, since: int, count: int, timeout: float = 10) -> list[ReceivedPacket]:
         """Waits until rxonly has shown `count` packets after `since`; returns all shown by then."""
 
