@@ -2,6 +2,7 @@
 // The ioctl itself, with requests that no library makes. Nothing may crash, and the device must
 // still work afterwards.
 #include "tests/functional/uverbs/requests.hpp"
+#include "tests/functional/uverbs/verbs.hpp"
 
 #include <algorithm>
 #include <fcntl.h>

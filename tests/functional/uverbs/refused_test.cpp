@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What a kernel makes of well-formed requests with contents that it does not expect.
 #include "tests/functional/uverbs/requests.hpp"
+#include "tests/functional/uverbs/verbs.hpp"
 
 #include <array>
 #include <rdma/mlx5-abi.h>
@@ -82,10 +83,9 @@ TEST_F(RefusedTest, HandlesThatAreOfNoSuchObject) {
             << handle;
     }
     Request query(UVERBS_OBJECT_PD, MLX5_IB_METHOD_PD_QUERY);
-    const uint64_t negative = ~uint64_t{0};
     uint32_t pdn = 0;
-    query.in(MLX5_IB_ATTR_QUERY_PD_HANDLE, &negative, 0).handle(negative);
-    query.pointer(MLX5_IB_ATTR_QUERY_PD_RESP_PDN, reinterpret_cast<uint64_t>(&pdn), sizeof pdn);
+    query.pointer(MLX5_IB_ATTR_QUERY_PD_HANDLE, ~uint64_t{0}, 0);
+    query.out(MLX5_IB_ATTR_QUERY_PD_RESP_PDN, pdn);
     EXPECT_EQ(query.send(fd()), EINVAL) << "no number of a handle";
 }
 
@@ -96,10 +96,8 @@ int alloc_uar(int fd, uint64_t type, uint64_t page_id) {
     Request alloc(MLX5_IB_OBJECT_UAR, MLX5_IB_METHOD_UAR_OBJ_ALLOC);
     alloc.in(MLX5_IB_ATTR_UAR_OBJ_ALLOC_HANDLE, &length, 0)
         .in(MLX5_IB_ATTR_UAR_OBJ_ALLOC_TYPE, &type, sizeof type)
-        .pointer(MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_OFFSET, reinterpret_cast<uint64_t>(&offset),
-                 sizeof offset)
-        .pointer(MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_LENGTH, reinterpret_cast<uint64_t>(&length),
-                 sizeof length)
+        .out(MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_OFFSET, offset)
+        .out(MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_LENGTH, length)
         .pointer(MLX5_IB_ATTR_UAR_OBJ_ALLOC_PAGE_ID, page_id, sizeof length);
     return alloc.send(fd);
 }
@@ -142,8 +140,7 @@ TEST_F(RefusedTest, CqsThatNoLibraryAsksFor) {
         mlx5_ib_create_cq_resp more{};
         Request create = write_command(IB_USER_VERBS_CMD_CREATE_CQ, &request, sizeof request,
                                        answer.data(), sizeof(ib_uverbs_create_cq_resp));
-        create.in(UVERBS_ATTR_UHW_IN, &driver, sizeof driver)
-            .pointer(UVERBS_ATTR_UHW_OUT, reinterpret_cast<uint64_t>(&more), sizeof more);
+        create.in(UVERBS_ATTR_UHW_IN, &driver, sizeof driver).out(UVERBS_ATTR_UHW_OUT, more);
         return create.send(fd());
     };
     EXPECT_EQ(create([](mlx5_ib_create_cq&) {}), 0);

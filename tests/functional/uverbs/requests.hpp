@@ -2,13 +2,14 @@
 // Requests to the kernel's RDMA stack as no library makes them.
 #pragma once
 
-#include "tests/functional/uverbs/verbs.hpp"
-
 #include <cerrno>
+#include <cstdint>
+#include <cstring>
 #include <rdma/ib_user_ioctl_cmds.h>
 #include <rdma/ib_user_verbs.h>
 #include <rdma/rdma_user_ioctl_cmds.h>
 #include <sys/ioctl.h>
+#include <vector>
 
 namespace test {
 
@@ -31,6 +32,7 @@ class Request {
             attribute.data = reinterpret_cast<uint64_t>(data);
         return add(attribute);
     }
+    /// Likewise a handle, of no size, in place of the address.
     Request& pointer(uint16_t id, uint64_t address, uint16_t size) {
         ib_uverbs_attr attribute{};
         attribute.attr_id = id;
@@ -38,10 +40,9 @@ class Request {
         attribute.data = address;
         return add(attribute);
     }
-    /// Of the last attribute, which has no length.
-    Request& handle(uint64_t value) {
-        last().data = value;
-        return *this;
+    /// A place for an answer.
+    template <class T> Request& out(uint16_t id, T& place) {
+        return pointer(id, reinterpret_cast<uint64_t>(&place), sizeof place);
     }
     /// The last attribute, without which the request would not be what the program wants.
     Request& mandatory() {
@@ -83,13 +84,5 @@ inline Request write_command(uint32_t number, const void* in, uint16_t in_size, 
     if (out_size) request.pointer(UVERBS_ATTR_CORE_OUT, reinterpret_cast<uint64_t>(out), out_size);
     return request;
 }
-
-class HostileTest : public VerbsTest {
-  protected:
-    void TearDown() override { // whatever happened, the device must still move packets
-        expect_working(context.get(), pd.get());
-    }
-    [[nodiscard]] int fd() const { return context->cmd_fd; }
-};
 
 } // namespace test

@@ -123,6 +123,15 @@ class VerbsTest : public testing::Test {
     PdHandle pd;
 };
 
+/// Makes requests that no library makes.
+class HostileTest : public VerbsTest {
+  protected:
+    void TearDown() override { // whatever happened, the device must still move packets
+        expect_working(context.get(), pd.get());
+    }
+    [[nodiscard]] int fd() const { return context->cmd_fd; }
+};
+
 /// The attributes of a flow followed by its specs, as ibv_create_flow expects them.
 class FlowBuilder {
   public:

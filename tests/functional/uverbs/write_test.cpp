@@ -78,10 +78,8 @@ Command extended_query() {
         .with(ib_uverbs_ex_query_device{});
 }
 
-class WriteTest : public VerbsTest {
+class WriteTest : public HostileTest {
   protected:
-    void TearDown() override { expect_working(context.get(), pd.get()); }
-    [[nodiscard]] int fd() const { return context->cmd_fd; }
     /// The device opened once more, by no library.
     [[nodiscard]] int open_node() const {
         return ::open((std::string("/dev/infiniband/") + context->device->dev_name).c_str(),
