@@ -14,6 +14,7 @@ from functional.conftest import StartSoftHca
 
 SUITES = ["Cable", "Control", "FlowControl", "FlowIgmp", "FlowKeep", "Memory", "Timesync", "UnknownMemory"]
 ELSEWHERE = ["Resets", "Threads"]  # in test_threads.py
+MAPPED_SUITES = ["Meter"]  # which verbs flows have not
 HUGE_SUITES = {"Memory": 64, "Million": 256}  # hugepages of 2 MiB
 NO_HUGE = ["--no-huge", "-m", "256", "--no-shconf"]
 HUGE = ["--in-memory"]
@@ -38,7 +39,7 @@ def test_every_suite_is_listed(build: Build) -> None:
     listing = subprocess.run([program_of(build), "--gtest_list_tests"], check=True,
                              capture_output=True, text=True).stdout
     listed = {line.rstrip(".") for line in listing.splitlines() if line.endswith(".")}
-    assert listed == {*SUITES, *ELSEWHERE, *HUGE_SUITES}
+    assert listed == {*SUITES, *MAPPED_SUITES, *ELSEWHERE, *HUGE_SUITES}
 
 
 # Memory registration is the same for all rings: once in the guest. The kernel sets flow control only for
@@ -48,6 +49,12 @@ def test_every_suite_is_listed(build: Build) -> None:
 @pytest.mark.parametrize("suite", SUITES)
 def test_ethdev(start_softhca: StartSoftHca, build: Build, datapath: str, suite: str) -> None:
     run(start_softhca, build, datapath, suite, NO_HUGE)
+
+
+@pytest.mark.guest
+@pytest.mark.parametrize("suite", MAPPED_SUITES)
+def test_ethdev_with_mapped_rings(start_softhca: StartSoftHca, build: Build, suite: str) -> None:
+    run(start_softhca, build, "mlx5", suite, NO_HUGE)
 
 
 @pytest.fixture

@@ -291,6 +291,20 @@ def test_strides_that_cannot_be_are_refused(start_stack: StartStack) -> None:
         assert why in stack.testpmd.program.output
 
 
+KEEP_CRC = "--rx-offloads=0x10000"
+
+
+@pytest.mark.guest(False)  # refused by the driver, before it uses a device
+@pytest.mark.parametrize("offloads, frame, fits", [
+    ([], 2048, True), ([], 2049, False), ([KEEP_CRC], 2044, True), ([KEEP_CRC], 2045, False)])
+def test_a_kept_checksum_takes_room_in_the_strides(
+        start_stack: StartStack, offloads: list[str], frame: int, fits: bool) -> None:
+    stack = start_stack(lossless(1, "mprq_en=1,mprq_log_stride_num=3,mprq_log_stride_size=8"),
+                        datapath="mlx5", testpmd_args=[
+                            *offloads, f"--max-pkt-len={frame}", "--mbuf-size=4096"])
+    assert ("holds no frame of" in stack.testpmd.program.output) != fits
+
+
 # No device is involved, so not in the guest.
 def test_striding_queues_need_mapped_rings(start_stack: StartStack) -> None:
     stack = start_stack(lossless(1, "mprq_en=1"), datapath="verbs")

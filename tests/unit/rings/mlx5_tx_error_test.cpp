@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Send on mapped mlx5 rings: error CQEs and recovery.
+#include "drivers/net/rawqp/rings/mlx5/tx_ring.hpp"
 #include "tests/unit/rings/mlx5_tx.hpp"
+
+#include <utility>
 
 namespace rings_test {
 namespace {
@@ -73,6 +76,24 @@ TEST_F(Mlx5TxError, PacketsOfSeveralWqebbsAreToldApart) {
     EXPECT_EQ(ring->counters.bytes, 164u);
     EXPECT_EQ(ring->counters.errors, 2u);
     EXPECT_EQ(in_use(), 0u);
+}
+
+/// A killed process may have posted WQEs without noting their mbufs, whose slots are empty then.
+TEST_F(Mlx5TxError, WqesWhoseMbufsWereNotNoted) {
+    start();
+    ASSERT_EQ(send(packets(5)), 5u);
+    rawqp::TxMbufs& mbufs = static_cast<rawqp::mlx5rings::MlxTxRing*>(ring)->mbufs;
+    mbufs.set_head(3);
+    for (const uint16_t unknown : {3, 4})
+        rte_pktmbuf_free(std::exchange(mbufs.slot(unknown), nullptr));
+    for (int i = 0; i < 4; ++i)
+        execute();
+    break_queue(CqeSyndrome::local_protection); // of the last, past a WQE without an mbuf
+    ASSERT_EQ(send(nullptr, 0), 0u);
+    EXPECT_EQ(resets, 1);
+    EXPECT_EQ(ring->counters.errors, 0u) << "those noted were sent";
+    EXPECT_EQ(in_use(), 0u);
+    expect_traffic(20);
 }
 
 TEST_F(Mlx5TxError, FullRing) {
