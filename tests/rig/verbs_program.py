@@ -7,6 +7,7 @@ SUITES = [
     "ContextTest",
     "CountersTest",
     "DescriptorTest",
+    "DestroyTest",
     "DevxFlowTest",
     "DevxMeterTest",
     "DevxPacingTest",

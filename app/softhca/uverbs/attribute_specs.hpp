@@ -30,6 +30,7 @@ struct AttributeSpec {
     uint16_t shortest = 0, longest = 0; ///< bytes
     bool mandatory = true;
     bool extensible = false; ///< may be longer, as long as an input has only zeros there
+    bool late = false;       ///< an output whose place is looked at when the method is done
 };
 
 /// Those of one method; the others are of no kind.
@@ -79,6 +80,12 @@ template <class T> constexpr AttributeSpec in_struct(uint16_t id, size_t shortes
 template <class T> constexpr AttributeSpec out_struct(uint16_t id, size_t shortest) {
     AttributeSpec spec = sized(Kind::out, id, shortest, sizeof(T));
     spec.extensible = true;
+    return spec;
+}
+/// Of what is destroyed, which cannot be undone.
+template <class T> constexpr AttributeSpec late_out(uint16_t id) {
+    AttributeSpec spec = out<T>(id);
+    spec.late = true;
     return spec;
 }
 /// One value of an enumeration: always 8 bytes.

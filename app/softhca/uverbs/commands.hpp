@@ -22,6 +22,12 @@ struct Method {
     bool before_context = false; ///< may be called before GET_CONTEXT
 };
 
+/// Destroys the object whose handle is the attribute `kHandle`.
+template <class T, uint16_t kHandle>
+[[nodiscard]] Errno destroy_method(Context& context, const IoctlAttributes& attributes) {
+    return context.objects.destroy<T>(attributes.number(kHandle).value_or(0), *context.device);
+}
+
 // ioctl.cpp
 /// Carries out one RDMA_VERBS_IOCTL call.
 [[nodiscard]] Errno run_method(Context& context, const IoctlAttributes& attributes);
@@ -75,7 +81,6 @@ inline constexpr uint32_t kCompletionVectors = 8; ///< all alike: there are no E
 
 // dm.cpp
 [[nodiscard]] Errno alloc_dm(Context& context, const IoctlAttributes& attributes);
-[[nodiscard]] Errno free_dm(Context& context, const IoctlAttributes& attributes);
 [[nodiscard]] Errno reg_dm_mr(Context& context, const IoctlAttributes& attributes);
 
 // cq.cpp
@@ -88,6 +93,7 @@ inline constexpr uint16_t kCreateCqUarIndex = UVERBS_ATTR_UHW_OUT + 1;
 inline constexpr uint16_t kMaxCqPeriod = 0xfff; ///< µs
 [[nodiscard]] Errno resize_cq(Context& context, const WriteCommand& command);
 [[nodiscard]] Errno destroy_cq(Context& context, const WriteCommand& command);
+[[nodiscard]] Errno destroy_cq_method(Context& context, const IoctlAttributes& attributes);
 
 // qp.cpp
 [[nodiscard]] Errno create_qp(Context& context, const WriteCommand& command);
@@ -96,6 +102,7 @@ inline constexpr uint16_t kMaxCqPeriod = 0xfff; ///< µs
 [[nodiscard]] Errno modify_qp(Context& context, const WriteCommand& command);
 [[nodiscard]] Errno modify_qp_ex(Context& context, const WriteCommand& command);
 [[nodiscard]] Errno destroy_qp(Context& context, const WriteCommand& command);
+[[nodiscard]] Errno destroy_qp_method(Context& context, const IoctlAttributes& attributes);
 /// The QP state that results from the states of its queues (sqrq_state_to_qp_state of mlx5_ib).
 [[nodiscard]] uint8_t state_of(const core::Device& device, const Qp& qp);
 
@@ -118,6 +125,7 @@ inline constexpr uint32_t kWqFlags =
 [[nodiscard]] Errno create_wq(Context& context, const WriteCommand& command);
 [[nodiscard]] Errno modify_wq(Context& context, const WriteCommand& command);
 [[nodiscard]] Errno destroy_wq(Context& context, const WriteCommand& command);
+[[nodiscard]] Errno destroy_wq_method(Context& context, const IoctlAttributes& attributes);
 [[nodiscard]] Errno create_rwq_ind_tbl(Context& context, const WriteCommand& command);
 [[nodiscard]] Errno destroy_rwq_ind_tbl(Context& context, const WriteCommand& command);
 
@@ -132,14 +140,11 @@ inline constexpr uint32_t kWqFlags =
 
 // flow_dv.cpp: the methods behind mlx5dv_create_flow_matcher and mlx5dv_create_flow
 [[nodiscard]] Errno create_flow_matcher(Context& context, const IoctlAttributes& attributes);
-[[nodiscard]] Errno destroy_flow_matcher(Context& context, const IoctlAttributes& attributes);
 [[nodiscard]] Errno create_flow_dv(Context& context, const IoctlAttributes& attributes);
-[[nodiscard]] Errno destroy_flow_dv(Context& context, const IoctlAttributes& attributes);
 
 // flow_actions.cpp: the methods behind mlx5dv_create_flow_action_*
 [[nodiscard]] Errno create_modify_header(Context& context, const IoctlAttributes& attributes);
 [[nodiscard]] Errno create_packet_reformat(Context& context, const IoctlAttributes& attributes);
-[[nodiscard]] Errno destroy_flow_action(Context& context, const IoctlAttributes& attributes);
 /// Makes the flow apply the action to its packets. EINVAL when it already has one of the kind.
 [[nodiscard]] Errno add_flow_action(FlowAction& action, Flow& flow, core::RewriteAttr& rewrite);
 
@@ -149,7 +154,6 @@ inline constexpr uint32_t kWqFlags =
 
 // counters.cpp
 [[nodiscard]] Errno create_counters(Context& context, const IoctlAttributes& attributes);
-[[nodiscard]] Errno destroy_counters(Context& context, const IoctlAttributes& attributes);
 [[nodiscard]] Errno read_counters(Context& context, const IoctlAttributes& attributes);
 /// Whether the counters data that libmlx5 passes with a flow (struct mlx5_ib_create_flow) is
 /// well-formed.

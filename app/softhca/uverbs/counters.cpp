@@ -62,11 +62,6 @@ Errno create_counters(Context& context, const IoctlAttributes& attributes) {
     return 0;
 }
 
-Errno destroy_counters(Context& context, const IoctlAttributes& attributes) {
-    const auto handle = attributes.number(UVERBS_ATTR_DESTROY_COUNTERS_HANDLE);
-    return context.objects.destroy<Counters>(handle.value_or(0), *context.device);
-}
-
 Errno read_counters(Context& context, const IoctlAttributes& attributes) {
     constexpr std::array<uint16_t, 1> kPointers = {UVERBS_ATTR_READ_COUNTERS_BUFF};
     const auto handle = attributes.number(UVERBS_ATTR_READ_COUNTERS_HANDLE);

@@ -202,8 +202,9 @@ Errno resize_cq(Context& context, const WriteCommand& command) {
     return 0;
 }
 
-Errno destroy_cq(Context& context, const WriteCommand& command) {
-    const uint32_t handle = command.in.as<ib_uverbs_destroy_cq>().cq_handle;
+namespace {
+
+Errno destroy(Context& context, uint64_t handle, const OutBuffer& answer) {
     Cq* cq = context.objects.find<Cq>(handle);
     if (!cq) return context.objects.absence(handle);
     if (const Errno error = cq->destroy(*context.device)) return error;
@@ -211,8 +212,19 @@ Errno destroy_cq(Context& context, const WriteCommand& command) {
         .comp_events_reported = EventReporter::settle_completions(cq->events),
         .async_events_reported = EventReporter::settle_async(cq->events)};
     context.objects.erase(handle);
-    command.out.put(out);
+    answer.put(out);
     return 0;
+}
+
+} // namespace
+
+Errno destroy_cq(Context& context, const WriteCommand& command) {
+    return destroy(context, command.in.as<ib_uverbs_destroy_cq>().cq_handle, command.out);
+}
+
+Errno destroy_cq_method(Context& context, const IoctlAttributes& attributes) {
+    return destroy(context, attributes.number(UVERBS_ATTR_DESTROY_CQ_HANDLE).value_or(0),
+                   attributes.out(UVERBS_ATTR_DESTROY_CQ_RESP));
 }
 
 } // namespace softhca::uverbs

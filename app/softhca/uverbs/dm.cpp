@@ -56,11 +56,6 @@ Errno alloc_dm(Context& context, const IoctlAttributes& attributes) {
     return 0;
 }
 
-Errno free_dm(Context& context, const IoctlAttributes& attributes) {
-    const auto handle = attributes.number(UVERBS_ATTR_FREE_DM_HANDLE);
-    return context.objects.destroy<Dm>(handle.value_or(0), *context.device);
-}
-
 /// Addresses in a region start at its beginning.
 Errno reg_dm_mr(Context& context, const IoctlAttributes& attributes) {
     constexpr uint64_t kKnownAccess = IB_UVERBS_ACCESS_LOCAL_WRITE | IB_UVERBS_ACCESS_REMOTE_WRITE |

@@ -86,11 +86,6 @@ Errno create_packet_reformat(Context& context, const IoctlAttributes& attributes
     return 0;
 }
 
-Errno destroy_flow_action(Context& context, const IoctlAttributes& attributes) {
-    const auto handle = attributes.number(UVERBS_ATTR_DESTROY_FLOW_ACTION_HANDLE);
-    return context.objects.destroy<FlowAction>(handle.value_or(0), *context.device);
-}
-
 Errno add_flow_action(FlowAction& action, Flow& flow, core::RewriteAttr& rewrite) {
     if (action.edits != 0) {
         if (rewrite.edits != 0) return EINVAL;

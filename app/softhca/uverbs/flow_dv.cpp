@@ -152,11 +152,6 @@ Errno create_flow_matcher(Context& context, const IoctlAttributes& attributes) {
     return 0;
 }
 
-Errno destroy_flow_matcher(Context& context, const IoctlAttributes& attributes) {
-    const auto handle = attributes.number(MLX5_IB_ATTR_FLOW_MATCHER_DESTROY_HANDLE);
-    return context.objects.destroy<FlowMatcher>(handle.value_or(0), *context.device);
-}
-
 Errno create_flow_dv(Context& context, const IoctlAttributes& attributes) {
     if (const Errno error = may_use_raw_packets()) return error;
     const uint64_t handle = attributes.number(MLX5_IB_ATTR_CREATE_FLOW_MATCHER).value_or(0);
@@ -183,11 +178,6 @@ Errno create_flow_dv(Context& context, const IoctlAttributes& attributes) {
     matcher->users++;
     attributes.set_handle(MLX5_IB_ATTR_CREATE_FLOW_HANDLE, context.objects.add(std::move(object)));
     return 0;
-}
-
-Errno destroy_flow_dv(Context& context, const IoctlAttributes& attributes) {
-    const auto handle = attributes.number(MLX5_IB_ATTR_DESTROY_FLOW_HANDLE);
-    return context.objects.destroy<Flow>(handle.value_or(0), *context.device);
 }
 
 } // namespace softhca::uverbs

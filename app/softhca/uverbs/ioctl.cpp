@@ -115,11 +115,6 @@ Errno alloc_uar(Context& context, const IoctlAttributes& attributes) {
     return 0;
 }
 
-Errno destroy_uar(Context& context, const IoctlAttributes& attributes) {
-    const auto handle = attributes.number(MLX5_IB_ATTR_UAR_OBJ_DESTROY_HANDLE);
-    return context.objects.destroy<Uar>(handle.value_or(0), *context.device);
-}
-
 using namespace attribute;
 
 constexpr std::array kMethods{
@@ -171,10 +166,20 @@ constexpr std::array kMethods{
             out_bytes(UVERBS_ATTR_QUERY_GID_TABLE_RESP_ENTRIES, 0),
             out<uint64_t>(UVERBS_ATTR_QUERY_GID_TABLE_RESP_NUM_ENTRIES)}},
     Method{UVERBS_OBJECT_PD,
+           UVERBS_METHOD_PD_DESTROY,
+           "DEALLOC_PD",
+           destroy_method<Pd, UVERBS_ATTR_DESTROY_PD_HANDLE>,
+           {handle(UVERBS_ATTR_DESTROY_PD_HANDLE)}},
+    Method{UVERBS_OBJECT_PD,
            MLX5_IB_METHOD_PD_QUERY,
            "QUERY_PD",
            query_pd,
            {handle(MLX5_IB_ATTR_QUERY_PD_HANDLE), out<uint32_t>(MLX5_IB_ATTR_QUERY_PD_RESP_PDN)}},
+    Method{UVERBS_OBJECT_MR,
+           UVERBS_METHOD_MR_DESTROY,
+           "DEREG_MR",
+           destroy_method<Mr, UVERBS_ATTR_DESTROY_MR_HANDLE>,
+           {handle(UVERBS_ATTR_DESTROY_MR_HANDLE)}},
     Method{UVERBS_OBJECT_MR,
            UVERBS_METHOD_QUERY_MR,
            "QUERY_MR",
@@ -205,7 +210,7 @@ constexpr std::array kMethods{
     Method{UVERBS_OBJECT_DM,
            UVERBS_METHOD_DM_FREE,
            "DM_FREE",
-           free_dm,
+           destroy_method<Dm, UVERBS_ATTR_FREE_DM_HANDLE>,
            {handle(UVERBS_ATTR_FREE_DM_HANDLE)}},
     Method{
         UVERBS_OBJECT_CQ,
@@ -219,6 +224,12 @@ constexpr std::array kMethods{
          optional(flags(UVERBS_ATTR_CREATE_CQ_FLAGS)),
          out<uint32_t>(UVERBS_ATTR_CREATE_CQ_RESP_CQE), optional(in_bytes(UVERBS_ATTR_UHW_IN, 0)),
          optional(out_bytes(UVERBS_ATTR_UHW_OUT, 0)), optional(in<uint32_t>(kCreateCqUarIndex))}},
+    Method{UVERBS_OBJECT_CQ,
+           UVERBS_METHOD_CQ_DESTROY,
+           "DESTROY_CQ",
+           destroy_cq_method,
+           {handle(UVERBS_ATTR_DESTROY_CQ_HANDLE),
+            late_out<ib_uverbs_destroy_cq_resp>(UVERBS_ATTR_DESTROY_CQ_RESP)}},
     Method{
         UVERBS_OBJECT_QP,
         UVERBS_METHOD_QP_CREATE,
@@ -240,6 +251,12 @@ constexpr std::array kMethods{
                                       SIZE_UP_TO(ib_uverbs_qp_cap, max_inline_data)),
          out<uint32_t>(UVERBS_ATTR_CREATE_QP_RESP_QP_NUM),
          optional(in_bytes(UVERBS_ATTR_UHW_IN, 0)), optional(out_bytes(UVERBS_ATTR_UHW_OUT, 0))}},
+    Method{UVERBS_OBJECT_QP,
+           UVERBS_METHOD_QP_DESTROY,
+           "DESTROY_QP",
+           destroy_qp_method,
+           {handle(UVERBS_ATTR_DESTROY_QP_HANDLE),
+            late_out<ib_uverbs_destroy_qp_resp>(UVERBS_ATTR_DESTROY_QP_RESP)}},
     Method{UVERBS_OBJECT_WQ,
            UVERBS_METHOD_WQ_CREATE,
            "CREATE_WQ",
@@ -254,6 +271,17 @@ constexpr std::array kMethods{
             optional(out<uint32_t>(UVERBS_ATTR_CREATE_WQ_RESP_WQ_NUM)),
             optional(in_bytes(UVERBS_ATTR_UHW_IN, 0)),
             optional(out_bytes(UVERBS_ATTR_UHW_OUT, 0))}},
+    Method{
+        UVERBS_OBJECT_WQ,
+        UVERBS_METHOD_WQ_DESTROY,
+        "DESTROY_WQ",
+        destroy_wq_method,
+        {handle(UVERBS_ATTR_DESTROY_WQ_HANDLE), late_out<uint32_t>(UVERBS_ATTR_DESTROY_WQ_RESP)}},
+    Method{UVERBS_OBJECT_RWQ_IND_TBL,
+           UVERBS_METHOD_RWQ_IND_TBL_DESTROY,
+           "DESTROY_RWQ_IND_TBL",
+           destroy_method<IndirectionTable, UVERBS_ATTR_DESTROY_RWQ_IND_TBL_HANDLE>,
+           {handle(UVERBS_ATTR_DESTROY_RWQ_IND_TBL_HANDLE)}},
     Method{UVERBS_OBJECT_ASYNC_EVENT,
            UVERBS_METHOD_ASYNC_EVENT_ALLOC,
            "ASYNC_EVENT_ALLOC",
@@ -270,7 +298,7 @@ constexpr std::array kMethods{
     Method{MLX5_IB_OBJECT_UAR,
            MLX5_IB_METHOD_UAR_OBJ_DESTROY,
            "UAR_OBJ_DESTROY",
-           destroy_uar,
+           destroy_method<Uar, MLX5_IB_ATTR_UAR_OBJ_DESTROY_HANDLE>,
            {handle(MLX5_IB_ATTR_UAR_OBJ_DESTROY_HANDLE)}},
     Method{MLX5_IB_OBJECT_FLOW_MATCHER,
            MLX5_IB_METHOD_FLOW_MATCHER_CREATE,
@@ -285,8 +313,13 @@ constexpr std::array kMethods{
     Method{MLX5_IB_OBJECT_FLOW_MATCHER,
            MLX5_IB_METHOD_FLOW_MATCHER_DESTROY,
            "FLOW_MATCHER_DESTROY",
-           destroy_flow_matcher,
+           destroy_method<FlowMatcher, MLX5_IB_ATTR_FLOW_MATCHER_DESTROY_HANDLE>,
            {handle(MLX5_IB_ATTR_FLOW_MATCHER_DESTROY_HANDLE)}},
+    Method{UVERBS_OBJECT_FLOW,
+           UVERBS_METHOD_FLOW_DESTROY,
+           "DESTROY_FLOW",
+           destroy_method<Flow, UVERBS_ATTR_DESTROY_FLOW_HANDLE>,
+           {handle(UVERBS_ATTR_DESTROY_FLOW_HANDLE)}},
     Method{UVERBS_OBJECT_FLOW,
            MLX5_IB_METHOD_CREATE_FLOW,
            "CREATE_FLOW",
@@ -304,7 +337,7 @@ constexpr std::array kMethods{
     Method{UVERBS_OBJECT_FLOW,
            MLX5_IB_METHOD_DESTROY_FLOW,
            "DESTROY_FLOW",
-           destroy_flow_dv,
+           destroy_method<Flow, MLX5_IB_ATTR_DESTROY_FLOW_HANDLE>,
            {handle(MLX5_IB_ATTR_DESTROY_FLOW_HANDLE)}},
     Method{UVERBS_OBJECT_FLOW_ACTION,
            MLX5_IB_METHOD_FLOW_ACTION_CREATE_MODIFY_HEADER,
@@ -324,7 +357,7 @@ constexpr std::array kMethods{
     Method{UVERBS_OBJECT_FLOW_ACTION,
            UVERBS_METHOD_FLOW_ACTION_DESTROY,
            "FLOW_ACTION_DESTROY",
-           destroy_flow_action,
+           destroy_method<FlowAction, UVERBS_ATTR_DESTROY_FLOW_ACTION_HANDLE>,
            {handle(UVERBS_ATTR_DESTROY_FLOW_ACTION_HANDLE)}},
     Method{UVERBS_OBJECT_COUNTERS,
            UVERBS_METHOD_COUNTERS_CREATE,
@@ -334,7 +367,7 @@ constexpr std::array kMethods{
     Method{UVERBS_OBJECT_COUNTERS,
            UVERBS_METHOD_COUNTERS_DESTROY,
            "COUNTERS_DESTROY",
-           destroy_counters,
+           destroy_method<Counters, UVERBS_ATTR_DESTROY_COUNTERS_HANDLE>,
            {handle(UVERBS_ATTR_DESTROY_COUNTERS_HANDLE)}},
     Method{UVERBS_OBJECT_COUNTERS,
            UVERBS_METHOD_COUNTERS_READ,
@@ -372,6 +405,7 @@ Errno run_method(Context& context, const IoctlAttributes& attributes) {
             Errno error = method.name ? context.injected_fault(method.name) : 0;
             if (!error) error = attributes.check(method.attributes);
             if (!error) error = method.run(context, attributes);
+            if (!error) error = attributes.check_late(method.attributes);
             if (method.name) context.trace(method.name, error);
             return error;
         }

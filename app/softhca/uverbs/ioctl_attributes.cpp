@@ -42,8 +42,13 @@ Errno IoctlAttributes::check(const AttributeSpecs& specs) const {
     for (size_t i = 0; i < specs.size(); i++)
         if (specs[i].kind != Kind::none && specs[i].mandatory && !seen[i]) return EINVAL;
     // A kernel would notice at the end, and undo what it has done.
+    return check_places(specs, false);
+}
+
+Errno IoctlAttributes::check_places(const AttributeSpecs& specs, bool late) const {
     for (const AttributeSpec& spec : specs)
-        if (spec.kind == Kind::out && !pointers_are_good({&spec.id, 1}, true)) return EFAULT;
+        if (spec.kind == Kind::out && spec.late == late && !pointers_are_good({&spec.id, 1}, true))
+            return EFAULT;
     return 0;
 }
 

@@ -29,6 +29,10 @@ class IoctlAttributes {
     /// mandatory, EOPNOTSUPP for what a newer device may know, EINVAL for all else that is wrong,
     /// and if one is missing.
     [[nodiscard]] Errno check(const AttributeSpecs& specs) const;
+    /// What is left to check when the method is done: EFAULT if a late answer had no place.
+    [[nodiscard]] Errno check_late(const AttributeSpecs& specs) const {
+        return check_places(specs, true);
+    }
 
     [[nodiscard]] bool has(uint16_t id) const { return find(id) != nullptr; }
     /// False when an attribute points to unmapped memory or, for an output (`write`), memory that
@@ -49,6 +53,7 @@ class IoctlAttributes {
   private:
     [[nodiscard]] ib_uverbs_attr* find(uint16_t id) const;
     [[nodiscard]] Errno check_one(const ib_uverbs_attr& attribute, const AttributeSpec& spec) const;
+    [[nodiscard]] Errno check_places(const AttributeSpecs& specs, bool late) const;
     [[nodiscard]] Errno check_flow_type(const ib_uverbs_attr& attribute) const;
     [[nodiscard]] bool has_more_than(const ib_uverbs_attr& attribute, size_t known) const;
 

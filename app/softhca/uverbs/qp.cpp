@@ -383,15 +383,27 @@ Errno modify_qp_ex(Context& context, const WriteCommand& command) {
     return 0;
 }
 
-Errno destroy_qp(Context& context, const WriteCommand& command) {
-    const uint32_t handle = command.in.as<ib_uverbs_destroy_qp>().qp_handle;
+namespace {
+
+Errno destroy(Context& context, uint64_t handle, const OutBuffer& answer) {
     Qp* qp = context.objects.find<Qp>(handle);
     if (!qp) return context.objects.absence(handle);
     if (const Errno error = qp->destroy(*context.device)) return error;
     const ib_uverbs_destroy_qp_resp out{.events_reported = EventReporter::settle_async(qp->events)};
     context.objects.erase(handle);
-    command.out.put(out);
+    answer.put(out);
     return 0;
+}
+
+} // namespace
+
+Errno destroy_qp(Context& context, const WriteCommand& command) {
+    return destroy(context, command.in.as<ib_uverbs_destroy_qp>().qp_handle, command.out);
+}
+
+Errno destroy_qp_method(Context& context, const IoctlAttributes& attributes) {
+    return destroy(context, attributes.number(UVERBS_ATTR_DESTROY_QP_HANDLE).value_or(0),
+                   attributes.out(UVERBS_ATTR_DESTROY_QP_RESP));
 }
 
 } // namespace softhca::uverbs

@@ -156,16 +156,34 @@ Errno modify_wq(Context& context, const WriteCommand& command) {
     return errno_of(context.device->modify_rq(wq->rqn, *wanted));
 }
 
+namespace {
+
+/// `reported`: asynchronous events, which the program must have acknowledged.
+Errno destroy(Context& context, uint64_t handle, uint32_t& reported) {
+    Wq* wq = context.objects.find<Wq>(handle);
+    if (!wq) return context.objects.absence(handle);
+    if (const Errno error = wq->destroy(*context.device)) return error;
+    reported = EventReporter::settle_async(wq->events);
+    context.objects.erase(handle);
+    return 0;
+}
+
+} // namespace
+
 Errno destroy_wq(Context& context, const WriteCommand& command) {
     const auto request = command.in.as<ib_uverbs_ex_destroy_wq>();
     if (request.comp_mask) return EOPNOTSUPP;
-    Wq* wq = context.objects.find<Wq>(request.wq_handle);
-    if (!wq) return context.objects.absence(request.wq_handle);
-    if (const Errno error = wq->destroy(*context.device)) return error;
     ib_uverbs_ex_destroy_wq_resp out{};
-    out.events_reported = EventReporter::settle_async(wq->events);
-    context.objects.erase(request.wq_handle);
+    if (const Errno error = destroy(context, request.wq_handle, out.events_reported)) return error;
     command.out.put(out);
+    return 0;
+}
+
+Errno destroy_wq_method(Context& context, const IoctlAttributes& attributes) {
+    uint32_t reported = 0;
+    const uint64_t handle = attributes.number(UVERBS_ATTR_DESTROY_WQ_HANDLE).value_or(0);
+    if (const Errno error = destroy(context, handle, reported)) return error;
+    attributes.out(UVERBS_ATTR_DESTROY_WQ_RESP).put(reported);
     return 0;
 }
 

@@ -114,11 +114,6 @@ Errno create_object(Context& context, const IoctlAttributes& attributes) {
     return 0;
 }
 
-Errno destroy_object(Context& context, const IoctlAttributes& attributes) {
-    const auto handle = attributes.number(MLX5_IB_ATTR_DEVX_OBJ_DESTROY_HANDLE);
-    return context.objects.destroy<CommandObject>(handle.value_or(0), *context.device);
-}
-
 /// Whether commands know a verbs or DevX object by this id.
 bool stands_for(const Object& object, uint64_t id) {
     if (const auto* made = dynamic_cast<const CommandObject*>(&object)) return made->id == id;
@@ -262,11 +257,6 @@ Errno register_umem(Context& context, const IoctlAttributes& attributes) {
     return 0;
 }
 
-Errno deregister_umem(Context& context, const IoctlAttributes& attributes) {
-    const auto handle = attributes.number(MLX5_IB_ATTR_DEVX_UMEM_DEREG_HANDLE);
-    return context.objects.destroy<UmemObject>(handle.value_or(0), *context.device);
-}
-
 using namespace attribute;
 
 constexpr std::array kMethods{
@@ -307,7 +297,7 @@ constexpr std::array kMethods{
     Method{MLX5_IB_OBJECT_DEVX_OBJ,
            MLX5_IB_METHOD_DEVX_OBJ_DESTROY,
            "DEVX_OBJ_DESTROY",
-           destroy_object,
+           destroy_method<CommandObject, MLX5_IB_ATTR_DEVX_OBJ_DESTROY_HANDLE>,
            {handle(MLX5_IB_ATTR_DEVX_OBJ_DESTROY_HANDLE)}},
     Method{MLX5_IB_OBJECT_DEVX_OBJ,
            MLX5_IB_METHOD_DEVX_OBJ_MODIFY,
@@ -346,7 +336,7 @@ constexpr std::array kMethods{
     Method{MLX5_IB_OBJECT_DEVX_UMEM,
            MLX5_IB_METHOD_DEVX_UMEM_DEREG,
            "DEVX_UMEM_DEREG",
-           deregister_umem,
+           destroy_method<UmemObject, MLX5_IB_ATTR_DEVX_UMEM_DEREG_HANDLE>,
            {handle(MLX5_IB_ATTR_DEVX_UMEM_DEREG_HANDLE)}},
     Method{MLX5_IB_OBJECT_DEVX_ASYNC_CMD_FD,
            MLX5_IB_METHOD_DEVX_ASYNC_CMD_FD_ALLOC,
