@@ -105,8 +105,17 @@ def use() -> None:
     for program in PROGRAMS:
         page = run("man", "--encoding=ascii", program)
         assert re.search(rf"(?m)^NAME\n +{program} - ", page), page
-    manual = Path("/usr/share/doc/rawqp-doc/doc/softhca.md").read_text()
-    assert "## Recipes" in manual
+    check_documents(Path("/usr/share/doc/rawqp-doc"))
+
+
+def check_documents(folder: Path) -> None:
+    """Links within the package lead somewhere."""
+    pages = [folder / "README.md", *folder.glob("doc/*.md")]
+    links = [(page, link) for page in pages
+             for link in re.findall(r"\]\(([^)#:\s]+)[#)]", page.read_text())]
+    assert any(link == "doc/softhca.md" for _, link in links), links
+    broken = [f"{page}: {link}" for page, link in links if not (page.parent / link).exists()]
+    assert not broken, broken
 
 
 def purge() -> None:
