@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstring>
 #include <map>
@@ -23,11 +24,14 @@ namespace softhca::control {
 namespace {
 
 using nlohmann::json;
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
 
 constexpr size_t kMaxRequest = 4096;
 constexpr size_t kMaxClients = 16;
 constexpr timeval kClientPatience{1, 0}; // for a client that does not read its answer
-constexpr int kAcceptAgainMs = 100;
+constexpr milliseconds kQuiet{1000};     // after that, a client gives its place to one that waits
+constexpr milliseconds kAcceptAgain{100};
 
 json error_answer(const std::string& what) { return {{"error", what}}; }
 
@@ -135,7 +139,9 @@ struct Client {
     OwnFd socket;
     std::string received;
     std::unique_ptr<Observation> observation; ///< what it observes, until the client goes
+    steady_clock::time_point heard = steady_clock::now();
 };
+using Clients = std::map<int, Client>; ///< by their sockets
 
 json answer_watch(core::Engine& engine, Client& client, const json& request) {
     const auto device = request.find("device");
@@ -207,6 +213,7 @@ bool serve_client(Client& client, core::Engine& engine, const Commands& commands
     const ssize_t got = recv(client.socket.get(), buffer, sizeof buffer, MSG_DONTWAIT);
     if (got < 0) return errno == EAGAIN || errno == EINTR;
     if (got == 0) return false;
+    client.heard = steady_clock::now();
     client.received.append(buffer, size_t(got));
     size_t end;
     while ((end = client.received.find('\n')) != std::string::npos) {
@@ -215,6 +222,40 @@ bool serve_client(Client& client, core::Engine& engine, const Commands& commands
         if (!send_all(client.socket.get(), reply)) return false;
     }
     return client.received.size() <= kMaxRequest;
+}
+
+void drop(Clients& clients, Clients::iterator client, const Fd& epoll) {
+    watch(epoll, EPOLL_CTL_DEL, client->second.socket, 0); // a child may still hold it open
+    clients.erase(client);
+}
+
+/// Whether there is something to read from it, or it has gone.
+bool has_sent(const Client& client) {
+    char byte;
+    return recv(client.socket.get(), &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0;
+}
+
+/// Makes room for a client that waits. Returns how long it must wait at least: 0 if there is room.
+milliseconds make_room(Clients& clients, const Fd& epoll) {
+    if (clients.size() < kMaxClients) return {};
+    const auto quietest =
+        std::ranges::min_element(clients, {}, [](const auto& each) { return each.second.heard; });
+    const auto quiet = steady_clock::now() - quietest->second.heard;
+    if (quiet < kQuiet) return std::chrono::ceil<milliseconds>(kQuiet - quiet);
+    if (has_sent(quietest->second)) return milliseconds(1); // it is served first
+    drop(clients, quietest, epoll);
+    return {};
+}
+
+/// False: the program has no descriptor left.
+bool accept_client(Clients& clients, int listener, const Fd& epoll) {
+    OwnFd accepted(Fd(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC)));
+    if (!accepted || !watch(epoll, EPOLL_CTL_ADD, accepted, EPOLLIN)) return false;
+    setsockopt(accepted.get(), SOL_SOCKET, SO_SNDTIMEO, &kClientPatience, sizeof kClientPatience);
+    const int socket = accepted.get();
+    clients.emplace(socket,
+                    Client{.socket = std::move(accepted), .received = {}, .observation = {}});
+    return true;
 }
 
 } // namespace
@@ -257,32 +298,27 @@ ControlServer::~ControlServer() {
 }
 
 void ControlServer::serve() {
-    std::map<int, Client> clients; // by their sockets
-    bool starved = false;          // nobody could be accepted: the program has no descriptor left
+    Clients clients;
+    milliseconds pause{}; // nobody can be accepted meanwhile
     for (;;) {
-        // When all places are taken, the next client waits in the listen queue.
-        const bool room = clients.size() < kMaxClients;
-        watch(epoll_, EPOLL_CTL_MOD, listener_, room && !starved ? uint32_t{EPOLLIN} : 0);
+        const bool paused = pause > milliseconds::zero();
+        watch(epoll_, EPOLL_CTL_MOD, listener_, paused ? 0 : uint32_t{EPOLLIN});
         epoll_event event{};
-        const int got = wait_epoll(epoll_.get(), event, starved ? kAcceptAgainMs : -1);
+        const int got = wait_epoll(epoll_.get(), event, paused ? int(pause.count()) : -1);
         if (got < 0 && errno != EINTR) return; // the program closed what is not its own
-        starved = false;
+        pause = {};
         if (got <= 0) continue;
         const int fd = event.data.fd;
         if (fd == stop_.get()) return;
         if (fd == keeper_.get()) {
             kill(getpid(), SIGKILL);
         } else if (fd == listener_.get()) {
-            OwnFd accepted(Fd(accept4(fd, nullptr, nullptr, SOCK_CLOEXEC)));
-            starved = !accepted;
-            if (starved || !watch(epoll_, EPOLL_CTL_ADD, accepted, EPOLLIN)) continue;
-            setsockopt(accepted.get(), SOL_SOCKET, SO_SNDTIMEO, &kClientPatience,
-                       sizeof kClientPatience);
-            const int socket = accepted.get();
-            clients.emplace(socket, Client{std::move(accepted), {}, {}});
-        } else if (Client& client = clients.at(fd); !serve_client(client, engine_, commands_)) {
-            watch(epoll_, EPOLL_CTL_DEL, client.socket, 0); // a child may still hold it open
-            clients.erase(fd);
+            pause = make_room(clients, epoll_);
+            if (pause == milliseconds::zero() && !accept_client(clients, fd, epoll_))
+                pause = kAcceptAgain;
+        } else if (const auto client = clients.find(fd);
+                   !serve_client(client->second, engine_, commands_)) {
+            drop(clients, client, epoll_);
         }
     }
 }
