@@ -10,6 +10,10 @@
 
 namespace softhca {
 
+/// What keeps a program from starting another thread.
+inline constexpr const char* kThreadLimits =
+    "raise ulimit -u or -v, or the container's limit of processes (--pids-limit)";
+
 /// Starts a thread with all signals blocked but these: signals belong to the program and its own
 /// threads. Throws std::system_error if there are too many threads.
 template <class Body>

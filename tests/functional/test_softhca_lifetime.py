@@ -6,6 +6,7 @@ import os
 import pty
 import signal
 import stat as file_mode
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -196,3 +197,27 @@ def test_without_xdg_runtime_dir(launcher: Launcher, prefix: list[str], place: s
     program.signal(signal.SIGTERM)
     program.wait()
     assert not folder.exists()
+
+
+NO_THREADS = ["prlimit", f"--stack={1 << 47}"]  # no address space has room for such a stack
+
+
+def test_device_is_refused_if_no_thread_can_serve_it(launcher: Launcher) -> None:
+    opened = launcher.run("--port=wire=pair:a", "--port=wire=pair:a", "--threads=2", "--",
+                          *NO_THREADS, "ibv_devinfo", "-d", "mlx5_0")
+    assert opened.returncode == 1, opened.stderr
+    assert "cannot start a device thread" in opened.stderr
+    assert "ulimit -u" in opened.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="becomes a user without other processes")
+def test_device_works_without_a_control_thread(launcher: Launcher) -> None:
+    somebody = ["setpriv", f"--reuid={10**9 + os.getpid()}", "--clear-groups"]
+    if subprocess.run([*somebody, "test", "-x", launcher.softhca]).returncode != 0:
+        pytest.skip("the build folder is for its owner only")
+    del launcher.env["XDG_RUNTIME_DIR"]  # the owner's
+    # The launcher, the program and its device thread.
+    opened = launcher.run("--", "ibv_devinfo", prefix=["prlimit", "--nproc=3", *somebody])
+    assert opened.returncode == 0, opened.stderr
+    assert "hca_id" in opened.stdout
+    assert "cannot start the control thread" in opened.stderr

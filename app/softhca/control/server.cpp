@@ -18,6 +18,7 @@
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <system_error>
 #include <vector>
 
 namespace softhca::control {
@@ -277,9 +278,15 @@ Result<std::unique_ptr<ControlServer>> ControlServer::start(const std::string& p
         !watch(epoll, EPOLL_CTL_ADD, listener, EPOLLIN) ||
         (keeper && !watch(epoll, EPOLL_CTL_ADD, keeper, 0))) // its end is always reported
         return fail(errno, "{}: cannot make the control socket ({})", path, std::strerror(errno));
-    return std::unique_ptr<ControlServer>(new ControlServer(
-        path, engine, with_own(std::move(commands), {engine, std::move(find_command_faults)}),
-        std::move(listener), std::move(stop), std::move(epoll), std::move(keeper)));
+    try {
+        return std::unique_ptr<ControlServer>(new ControlServer(
+            path, engine, with_own(std::move(commands), {engine, std::move(find_command_faults)}),
+            std::move(listener), std::move(stop), std::move(epoll), std::move(keeper)));
+    } catch (const std::system_error& error) {
+        unlink(path.c_str());
+        return fail(error.code().value(), "cannot start the control thread ({}): {}",
+                    error.code().message(), kThreadLimits);
+    }
 }
 
 ControlServer::ControlServer(std::string path, core::Engine& engine, Commands commands, Fd listener,

@@ -16,6 +16,7 @@
 #include <sched.h>
 #include <string>
 #include <sys/prctl.h>
+#include <system_error>
 #include <thread>
 #include <unistd.h>
 #include <utility>
@@ -146,6 +147,13 @@ struct Engine::State {
     mutable std::mutex mutex;
     std::vector<std::unique_ptr<Device>> devices;
     std::vector<std::unique_ptr<Worker>> workers; // end before the devices
+
+    /// Call with the mutex held.
+    void start_workers(size_t devices) {
+        while (workers.size() < std::min<size_t>(devices, config.threads))
+            workers.push_back(
+                std::make_unique<Worker>(static_cast<unsigned>(workers.size()), config));
+    }
 };
 
 Engine::Engine(EngineConfig config, std::vector<std::unique_ptr<Device>> devices)
@@ -159,14 +167,21 @@ Engine::Engine(EngineConfig config, std::vector<std::unique_ptr<Device>> devices
 
 Engine::~Engine() = default;
 
+Result<void> Engine::make_room(size_t devices) try {
+    const std::lock_guard lock(state_->mutex);
+    state_->start_workers(state_->devices.size() + devices);
+    return {};
+} catch (const std::system_error& error) {
+    return fail(error.code().value(), "cannot start a device thread ({}): {}",
+                error.code().message(), kThreadLimits);
+}
+
 Device& Engine::add(std::unique_ptr<Device> device) {
     const std::lock_guard lock(state_->mutex);
-    auto& workers = state_->workers;
+    state_->start_workers(state_->devices.size() + 1);
     const size_t worker = state_->devices.size() % state_->config.threads;
-    if (worker == workers.size())
-        workers.push_back(std::make_unique<Worker>(static_cast<unsigned>(worker), state_->config));
     Device& added = *state_->devices.emplace_back(std::move(device));
-    workers[worker]->serve(added);
+    state_->workers[worker]->serve(added);
     return added;
 }
 

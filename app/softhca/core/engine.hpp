@@ -3,6 +3,7 @@
 #pragma once
 
 #include "app/softhca/core/device.hpp"
+#include "common/result.hpp"
 
 #include <memory>
 #include <vector>
@@ -17,7 +18,7 @@ struct EngineConfig {
     std::vector<int> available{};
 };
 
-/// Owns the devices and their threads. A thread starts with its first device, blocks all signals,
+/// Owns the devices and their threads. A thread starts for its first device, blocks all signals,
 /// is named "softhca-N" and sets its own affinity (it must not inherit the caller's). The
 /// destructor stops and joins them. Thread-safe.
 class Engine {
@@ -27,6 +28,10 @@ class Engine {
     Engine(const Engine&) = delete;
     Engine& operator=(const Engine&) = delete;
 
+    /// Starts the threads that this many more devices need, so that adding them cannot fail. It
+    /// fails when the user, the container or the address space has no room for another thread.
+    [[nodiscard]] Result<void> make_room(size_t devices);
+    /// Throws std::system_error where make_room() would fail.
     Device& add(std::unique_ptr<Device> device);
     [[nodiscard]] size_t size() const;
     [[nodiscard]] Device& device(size_t index);

@@ -150,6 +150,8 @@ Result<void> Runtime::open_devices(const std::vector<Port*>& ports) {
             core::EngineConfig{.threads = config_.threads.value_or(1),
                                .cpus = config_.cpus,
                                .available = available_cpus()});
+    // All or none: one end of a pair alone would never have a link.
+    if (auto room = engine_->make_room(ports.size()); !room) return room;
     for (size_t i = 0; i < ports.size(); i++) {
         Port& port = *ports[i];
         auto device = std::make_unique<core::Device>(
