@@ -199,6 +199,17 @@ def test_without_xdg_runtime_dir(launcher: Launcher, prefix: list[str], place: s
     assert not folder.exists()
 
 
+# As in a chroot that nobody has mounted it in.
+WITHOUT_PROC = ["unshare", *(["--map-root-user"] if os.geteuid() else []), "--mount", "sh", "-c",
+                'mount -t tmpfs none /proc; exec "$@"', "without-proc"]
+
+
+def test_without_proc(launcher: Launcher) -> None:
+    refused = launcher.run("--", "true", prefix=WITHOUT_PROC)
+    assert refused.returncode == 125
+    assert "is /proc mounted?" in refused.stderr
+
+
 NO_THREADS = ["prlimit", f"--stack={1 << 47}"]  # no address space has room for such a stack
 
 

@@ -78,6 +78,9 @@ Result<std::vector<wire::Tap>> open_taps(Config& config) {
 Result<std::string> find_library() {
     std::error_code error;
     const fs::path here = fs::read_symlink("/proc/self/exe", error).parent_path();
+    if (error)
+        return fail(error.value(), "cannot read /proc/self/exe ({}): is /proc mounted?",
+                    error.message());
     const std::array<fs::path, 3> candidates = {here / "uverbs/libsofthca.so",
                                                 here / "libsofthca.so",
                                                 here / ".." / SOFTHCA_LIBDIR / "libsofthca.so"};
