@@ -194,6 +194,26 @@ def test_stat_beside_a_library_with_functions_of_libc(launcher: Launcher) -> Non
     assert instance["program"] == "ibv_asyncwatch"
 
 
+POLL_OF_OTHERS = """
+#include <stdlib.h>
+int poll() { abort(); }
+int ppoll() { abort(); }
+"""
+
+
+def test_device_waits_by_itself_beside_a_library_with_functions_of_libc(launcher: Launcher) -> None:
+    source, library = launcher.folder / "poll.c", launcher.folder / "poll.so"
+    source.write_text(POLL_OF_OTHERS)
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source], check=True)
+    watch = f"LD_PRELOAD=$LD_PRELOAD:{library} exec ibv_asyncwatch -d mlx5_0"
+    wire = f"--port=wire=socket:{launcher.folder / 'cable'}"  # a device without descriptors only sleeps
+    program = launcher.start_command([launcher.softhca, wire, "--", "sh", "-c", watch])
+    program.wait_for("async event FD")
+    time.sleep(0.5)
+    program.signal(signal.SIGTERM)
+    assert program.wait() == 128 + signal.SIGTERM
+
+
 def test_stat_counts_what_passes(launcher: Launcher) -> None:
     """A generator feeds the kernel netdev: every frame is counted on both sides."""
     options = ["--port", "wire=gen:count=500,size=1000,netdev=tap:kn0"]

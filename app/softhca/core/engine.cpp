@@ -2,6 +2,7 @@
 #include "app/softhca/core/engine.hpp"
 
 #include "app/softhca/core/idle_rest.hpp"
+#include "app/softhca/epoll.hpp"
 #include "app/softhca/own_thread.hpp"
 
 #include <algorithm>
@@ -38,7 +39,7 @@ class Sleeper {
         if (wait_.empty() || std::exchange(was_ready_, false))
             nanosleep(&time, nullptr);
         else
-            was_ready_ = ppoll(wait_.data(), wait_.size(), &time, nullptr) != 0;
+            was_ready_ = poll_files(wait_.data(), wait_.size(), &time) != 0;
     }
 
   private:

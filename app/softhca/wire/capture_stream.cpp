@@ -78,7 +78,7 @@ bool CaptureStream::ready() {
 bool CaptureStream::read() {
     // A FIFO without a writer reads as ended: also before the first one, when it does not hang up.
     pollfd state{fifo_.get(), POLLIN, 0};
-    if (::poll(&state, 1, 0) <= 0) return false;
+    if (poll_file(state) <= 0) return false;
     bytes_.erase(bytes_.begin(), bytes_.begin() + static_cast<ptrdiff_t>(given_));
     found_ -= std::exchange(given_, 0);
     const size_t before = bytes_.size();

@@ -128,8 +128,7 @@ class SocketWire final : public Wire {
     [[nodiscard]] bool at_end() const {
         pollfd state{peer_.get(), POLLRDHUP, 0};
         int waiting = 0;
-        return poll(&state, 1, 0) > 0 && ioctl(peer_.get(), FIONREAD, &waiting) == 0 &&
-               waiting == 0;
+        return poll_file(state) > 0 && ioctl(peer_.get(), FIONREAD, &waiting) == 0 && waiting == 0;
     }
 
     bool find_peer() {

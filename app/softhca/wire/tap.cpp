@@ -2,6 +2,7 @@
 #include "app/softhca/wire/tap.hpp"
 
 #include "app/softhca/clock.hpp"
+#include "app/softhca/epoll.hpp"
 #include "app/softhca/own_fd.hpp"
 #include "app/softhca/wire/frame.hpp"
 #include "app/softhca/wire/super_frame.hpp"
@@ -153,7 +154,7 @@ class TapWire final : public Wire {
     /// is.
     [[nodiscard]] bool is_up() const {
         pollfd writable{tap_.get(), POLLOUT, 0};
-        return poll(&writable, 1, 0) == 1 && (writable.revents & POLLOUT);
+        return poll_file(writable) == 1 && (writable.revents & POLLOUT);
     }
 
     bool receive() {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "app/softhca/uverbs/devx/events.hpp"
 
+#include "app/softhca/epoll.hpp"
 #include "common/net/endian.hpp"
 
 #include <array>
@@ -25,7 +26,7 @@ uint32_t number_at(const EventData& data, size_t at) {
 void count_up(int eventfd) {
     pollfd room{.fd = eventfd, .events = POLLOUT, .revents = 0};
     const uint64_t one = 1;
-    if (poll(&room, 1, 0) == 1) (void)!write(eventfd, &one, sizeof one);
+    if (poll_file(room) == 1) (void)!write(eventfd, &one, sizeof one);
 }
 
 } // namespace

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "app/softhca/uverbs/devx/record_file.hpp"
 
+#include "app/softhca/epoll.hpp"
 #include "app/softhca/own_thread.hpp"
 
 #include <array>
@@ -48,7 +49,7 @@ constexpr size_t kMostAnswers = 1u << 20, kMostEvents = 16u << 20;
 void pass_on(RecordFile::Backlog& backlog) {
     for (;;) {
         pollfd room{.fd = backlog.write_end.get(), .events = POLLOUT, .revents = 0};
-        (void)poll(&room, 1, -1);
+        (void)poll_files(&room, 1, nullptr);
         const std::lock_guard lock(backlog.mutex);
         backlog.send_waiting();
         if (!backlog.waiting.empty()) continue;
