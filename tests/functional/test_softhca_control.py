@@ -201,6 +201,13 @@ int ppoll() { abort(); }
 """
 
 
+def times_slept(pid: int) -> int:
+    """How often the device's thread of this program has waited."""
+    (status,) = [(task / "status").read_text() for task in Path(f"/proc/{pid}/task").iterdir()
+                 if (task / "comm").read_text() == "softhca-0\n"]
+    return int(status.partition("\nvoluntary_ctxt_switches:")[2].split()[0])
+
+
 def test_device_waits_by_itself_beside_a_library_with_functions_of_libc(launcher: Launcher) -> None:
     source, library = launcher.folder / "poll.c", launcher.folder / "poll.so"
     source.write_text(POLL_OF_OTHERS)
@@ -209,7 +216,11 @@ def test_device_waits_by_itself_beside_a_library_with_functions_of_libc(launcher
     wire = f"--port=wire=socket:{launcher.folder / 'cable'}"  # a device without descriptors only sleeps
     program = launcher.start_command([launcher.softhca, wire, "--", "sh", "-c", watch])
     program.wait_for("async event FD")
-    time.sleep(0.5)
+    pid = json.loads(launcher.run("stat", "--json").stdout)["instances"][0]["pid"]
+    deadline = time.monotonic() + 20
+    while times_slept(pid) < 20:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
     program.signal(signal.SIGTERM)
     assert program.wait() == 128 + signal.SIGTERM
 
