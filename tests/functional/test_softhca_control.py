@@ -165,6 +165,21 @@ def test_a_forked_child_does_not_answer_for_its_dead_parent(launcher: Launcher) 
     assert program.running(), "it waits for the child"
 
 
+def test_programs_of_the_same_pid_in_namespaces_of_their_own(launcher: Launcher) -> None:
+    apart = f"unshare {'--map-root-user' if os.geteuid() else ''} --pid --fork --kill-child"
+    programs = (f"{apart} ibv_asyncwatch -d mlx5_0 & first=$!; "
+                "until ls $XDG_RUNTIME_DIR/softhca-*/1.sock; do sleep 0.1; done; "
+                f"{apart} ibv_devinfo -d mlx5_1; "  # its end takes nothing from the first
+                f"{apart} ibv_asyncwatch -d mlx5_1 & "
+                'trap "kill -KILL $first $!" TERM; wait')  # unshare ignores SIGTERM
+    program = launcher.start("--port=wire=loop", "--port=wire=loop", "--", "sh", "-c", programs)
+    program.wait_for("(?s)async event FD.*async event FD")
+    instances = json.loads(launcher.run("stat", "--json").stdout)["instances"]
+    assert [instance["pid"] for instance in instances] == [1, 1]
+    assert {device["device"] for instance in instances for device in instance["devices"]} == {
+        "mlx5_0", "mlx5_1"}
+
+
 @pytest.mark.parametrize("command", [["stat"], ["stat", "--json"], ["dump"], ["fault", "mlx5_0", "none"]],
                          ids=" ".join)
 def test_an_answer_that_cannot_be_written(launcher: Launcher, command: list[str]) -> None:

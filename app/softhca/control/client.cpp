@@ -23,8 +23,10 @@ using nlohmann::json;
 constexpr timeval kPatience{2, 0}; // a stopped program does not answer …
 constexpr int kMostPatience = 15;  // … times this for one that runs and has much to report
 
+/// As in socket_path().
 std::optional<pid_t> pid_of(const fs::path& socket) {
-    const std::string number = socket.stem().string();
+    const std::string name = socket.stem().string();
+    const std::string number = name.substr(0, name.find('-'));
     pid_t pid = 0;
     const auto [stop, error] = std::from_chars(number.data(), number.data() + number.size(), pid);
     if (socket.extension() != ".sock" || error != std::errc{} || *stop) return std::nullopt;

@@ -24,8 +24,11 @@
 
 namespace softhca::control {
 
-[[nodiscard]] inline std::string socket_path(const std::string& runtime_dir, pid_t pid) {
-    return fmt::format("{}/{}.sock", runtime_dir, pid);
+/// `nth`: of the processes that have this PID, each in a namespace of its own.
+[[nodiscard]] inline std::string socket_path(const std::string& runtime_dir, pid_t pid,
+                                             unsigned nth = 0) {
+    return nth == 0 ? fmt::format("{}/{}.sock", runtime_dir, pid)
+                    : fmt::format("{}/{}-{}.sock", runtime_dir, pid, nth);
 }
 
 [[nodiscard]] inline Result<sockaddr_un> socket_address(const std::string& path) {

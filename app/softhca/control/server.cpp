@@ -259,6 +259,14 @@ bool accept_client(Clients& clients, int listener, const Fd& epoll) {
     return true;
 }
 
+/// Whether a process listens there.
+bool is_served(const sockaddr_un& address) {
+    const Fd probe(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    return probe && (connect(probe.get(), reinterpret_cast<const sockaddr*>(&address),
+                             sizeof address) == 0 ||
+                     errno == EAGAIN); // its queue is full
+}
+
 } // namespace
 
 Result<std::unique_ptr<ControlServer>> ControlServer::start(const std::string& path,
@@ -267,6 +275,8 @@ Result<std::unique_ptr<ControlServer>> ControlServer::start(const std::string& p
                                                             Fd keeper) {
     const auto address = socket_address(path);
     if (!address) return tl::unexpected(address.error());
+    if (is_served(*address))
+        return fail(EADDRINUSE, "{}: another process serves this control socket", path);
     if (auto removed = remove_old_socket(path); !removed) return tl::unexpected(removed.error());
     Fd listener(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     Fd stop(eventfd(0, EFD_CLOEXEC));

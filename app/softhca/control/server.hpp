@@ -31,9 +31,9 @@ class ControlServer {
     /// there is no such device. Called on the server's thread; the faults live as long as this.
     using FindCommandFaults = std::function<CommandFaults*(const std::string& device)>;
 
-    /// Without `find_command_faults`, command faults are refused. `keeper` (optional) is a pipe of
-    /// the process that keeps the devices: this process is killed when the pipe's last writer has
-    /// gone.
+    /// EADDRINUSE: another process serves that socket. Without `find_command_faults`, command
+    /// faults are refused. `keeper` (optional) is a pipe of the process that keeps the devices:
+    /// this process is killed when the pipe's last writer has gone.
     [[nodiscard]] static Result<std::unique_ptr<ControlServer>>
     start(const std::string& path, core::Engine& engine, Commands commands = {},
           FindCommandFaults find_command_faults = {}, Fd keeper = {});

@@ -187,11 +187,16 @@ void Runtime::start_control() {
     // A daemon is not the launcher's child, so the kernel would not kill it along with the
     // launcher.
     const std::string alive = config_.runtime_dir + "/" + kAliveFile;
-    auto control = control::ControlServer::start(
-        control::socket_path(config_.runtime_dir, getpid()), *engine_,
-        {{kCensusCommand, [this](const auto&) { return describe_process(*this); }},
-         {kNetdevCommand, reread_netdev}},
-        faults_of, Fd(open(alive.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC)));
+    const auto start = [&](unsigned nth) {
+        return control::ControlServer::start(
+            control::socket_path(config_.runtime_dir, getpid(), nth), *engine_,
+            {{kCensusCommand, [this](const auto&) { return describe_process(*this); }},
+             {kNetdevCommand, reread_netdev}},
+            faults_of, Fd(open(alive.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC)));
+    };
+    auto control = start(0);
+    for (unsigned nth = 1; !control && control.error().code == EADDRINUSE; ++nth)
+        control = start(nth);
     if (!control)
         return say(fmt::format(
             "{} (softhca stat will not see this program){}", control.error().what,
