@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The launcher's exit status, signals, and what it leaves behind."""
 
+import errno
 import json
 import os
 import pty
@@ -199,15 +200,24 @@ def test_without_xdg_runtime_dir(launcher: Launcher, prefix: list[str], place: s
     assert not folder.exists()
 
 
-# As in a chroot that nobody has mounted it in.
-WITHOUT_PROC = ["unshare", *(["--map-root-user"] if os.geteuid() else []), "--mount", "sh", "-c",
-                'mount -t tmpfs none /proc; exec "$@"', "without-proc"]
+def mounted(mount: str) -> list[str]:
+    """A prefix that carries out a mount command for the program alone."""
+    return ["unshare", *(["--map-root-user"] if os.geteuid() else []), "--mount", "sh", "-c",
+            f'{mount}; exec "$@"', "mounted"]
 
 
 def test_without_proc(launcher: Launcher) -> None:
-    refused = launcher.run("--", "true", prefix=WITHOUT_PROC)
+    """As in a chroot that nobody has mounted it in."""
+    refused = launcher.run("--", "true", prefix=mounted("mount -t tmpfs none /proc"))
     assert refused.returncode == 125
     assert "is /proc mounted?" in refused.stderr
+
+
+def test_without_room_for_the_device_files(launcher: Launcher) -> None:
+    refused = launcher.run("--", "true", prefix=mounted(
+        f"mount -t tmpfs -o size=4k none {launcher.runtime}"))
+    assert refused.returncode == 125
+    assert os.strerror(errno.ENOSPC) in refused.stderr
 
 
 NO_THREADS = ["prlimit", f"--stack={1 << 47}"]  # no address space has room for such a stack

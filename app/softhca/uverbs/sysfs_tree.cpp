@@ -21,9 +21,10 @@ class TreeWriter {
 
     void file(const std::string& path, const std::string& line) {
         const fs::path full = prepare(path);
+        errno = 0;
         std::ofstream out(full);
         out << line << '\n';
-        if (!out.flush()) note(full, std::make_error_code(std::errc::io_error));
+        if (!out.flush()) note(full, {errno != 0 ? errno : EIO, std::generic_category()});
     }
     /// `target` starts with '/' and is relative to the tree; the link is made relative, and ends
     /// with the target's name, as in sysfs: some programs read the name there.
