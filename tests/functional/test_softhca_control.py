@@ -25,6 +25,12 @@ pytestmark = pytest.mark.unsanitized  # programs that are not ours run under sof
 NO_ANSWER = "does not answer; is it stopped, or are too many clients connected to it already?"
 
 
+def pid_with_device(launcher: Launcher) -> int:
+    """Of the only program that has one."""
+    pid: int = json.loads(launcher.run("stat", "--json").stdout)["instances"][0]["pid"]
+    return pid
+
+
 def test_stat_with_nothing_running(launcher: Launcher) -> None:
     result = launcher.run("stat")
     assert result.returncode == 1
@@ -63,7 +69,7 @@ def stop(pid: int) -> None:
 
 def test_a_stopped_program_is_not_said_to_have_no_device(launcher: Launcher) -> None:
     launcher.start_watch()
-    pid = json.loads(launcher.run("stat", "--json").stdout)["instances"][0]["pid"]
+    pid = pid_with_device(launcher)
     stop(pid)
     try:
         for command in ["stat", "--pid", str(pid)], ["trace", "mlx5_0"]:
@@ -76,8 +82,7 @@ def test_a_stopped_program_is_not_said_to_have_no_device(launcher: Launcher) -> 
 
 def test_idle_clients_lock_nobody_out(launcher: Launcher) -> None:
     launcher.start_watch()
-    instance = json.loads(launcher.run("stat", "--json").stdout)["instances"][0]
-    path = next(launcher.runtime.glob(f"softhca-*/{instance['pid']}.sock"))
+    path = next(launcher.runtime.glob(f"softhca-*/{pid_with_device(launcher)}.sock"))
     with ExitStack() as clients:
         with suppress(BlockingIOError, TimeoutError):
             while True:
@@ -102,7 +107,7 @@ def test_a_client_that_is_heard_keeps_its_place(launcher: Launcher) -> None:
 
 def test_a_program_that_does_not_answer_is_not_hidden_by_others(launcher: Launcher) -> None:
     launcher.start_watch()
-    stopped = json.loads(launcher.run("stat", "--json").stdout)["instances"][0]["pid"]
+    stopped = pid_with_device(launcher)
     launcher.start_watch()
     stop(stopped)
     try:
@@ -231,7 +236,7 @@ def test_device_waits_by_itself_beside_a_library_with_functions_of_libc(launcher
     wire = f"--port=wire=socket:{launcher.folder / 'cable'}"  # a device without descriptors only sleeps
     program = launcher.start_command([launcher.softhca, wire, "--", "sh", "-c", watch])
     program.wait_for("async event FD")
-    pid = json.loads(launcher.run("stat", "--json").stdout)["instances"][0]["pid"]
+    pid = pid_with_device(launcher)
     deadline = time.monotonic() + 20
     while times_slept(pid) < 20:
         assert time.monotonic() < deadline
@@ -472,7 +477,7 @@ def cpu_seconds(pid: int) -> float:
 
 def test_control_socket_waits_for_a_program_without_free_descriptors(launcher: Launcher) -> None:
     launcher.start_watch()
-    pid = json.loads(launcher.run("stat", "--json").stdout)["instances"][0]["pid"]
+    pid = pid_with_device(launcher)
     before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
     with control_socket(launcher) as earlier:
         earlier.sendall(b'{"cmd":"stat"}\n')

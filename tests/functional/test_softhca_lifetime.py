@@ -208,9 +208,10 @@ def mounted(mount: str) -> list[str]:
 
 def test_without_proc(launcher: Launcher) -> None:
     """As in a chroot that nobody has mounted it in."""
-    refused = launcher.run("--", "true", prefix=mounted("mount -t tmpfs none /proc"))
-    assert refused.returncode == 125
-    assert "is /proc mounted?" in refused.stderr
+    for arguments in ["--", "true"], ["vm", "--", "true"]:
+        refused = launcher.run(*arguments, prefix=mounted("mount -t tmpfs none /proc"))
+        assert refused.returncode == 125
+        assert "is /proc mounted?" in refused.stderr
 
 
 def test_without_room_for_the_device_files(launcher: Launcher) -> None:

@@ -103,4 +103,13 @@ Result<pid_t> spawn(const std::vector<std::string>& program, const SignalForward
                 program.front(), std::strerror(error));
 }
 
+Result<std::filesystem::path> own_folder() {
+    std::error_code error;
+    const auto file = std::filesystem::read_symlink("/proc/self/exe", error);
+    if (error)
+        return fail(error.value(), "cannot read /proc/self/exe ({}): is /proc mounted?",
+                    error.message());
+    return file.parent_path();
+}
+
 } // namespace softhca::launcher

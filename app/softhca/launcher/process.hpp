@@ -5,6 +5,7 @@
 #include "common/result.hpp"
 
 #include <csignal>
+#include <filesystem>
 #include <string>
 #include <sys/types.h>
 #include <vector>
@@ -36,5 +37,8 @@ class SignalForwarding {
 /// that loses its parent becomes a child of this one. An error has the errno of exec.
 [[nodiscard]] Result<pid_t> spawn(const std::vector<std::string>& program,
                                   const SignalForwarding& signals);
+
+/// The folder of this executable: what belongs to it is found from there.
+[[nodiscard]] Result<std::filesystem::path> own_folder();
 
 } // namespace softhca::launcher

@@ -76,14 +76,11 @@ Result<std::vector<wire::Tap>> open_taps(Config& config) {
 
 /// libsofthca.so in the build tree or where it was installed, relative to this executable.
 Result<std::string> find_library() {
-    std::error_code error;
-    const fs::path here = fs::read_symlink("/proc/self/exe", error).parent_path();
-    if (error)
-        return fail(error.value(), "cannot read /proc/self/exe ({}): is /proc mounted?",
-                    error.message());
-    const std::array<fs::path, 3> candidates = {here / "uverbs/libsofthca.so",
-                                                here / "libsofthca.so",
-                                                here / ".." / SOFTHCA_LIBDIR / "libsofthca.so"};
+    const auto here = own_folder();
+    if (!here) return tl::unexpected(here.error());
+    const std::array<fs::path, 3> candidates = {*here / "uverbs/libsofthca.so",
+                                                *here / "libsofthca.so",
+                                                *here / ".." / SOFTHCA_LIBDIR / "libsofthca.so"};
     for (const fs::path& candidate : candidates) {
         if (access(candidate.c_str(), R_OK) < 0) continue;
         const std::string path = fs::weakly_canonical(candidate).string();
@@ -95,7 +92,7 @@ Result<std::string> find_library() {
         return path;
     }
     return fail(ENOENT, "libsofthca.so is not beside {} nor installed ({}); build it with ninja",
-                here.string(), candidates.back().string());
+                here->string(), candidates.back().string());
 }
 
 /// Libraries that are already preloaded stay in front.

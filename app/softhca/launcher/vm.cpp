@@ -2,6 +2,7 @@
 #include "app/softhca/launcher/vm.hpp"
 
 #include "app/softhca/launcher/options.hpp"
+#include "app/softhca/launcher/process.hpp"
 
 #include <array>
 #include <cerrno>
@@ -16,10 +17,13 @@ namespace softhca::launcher {
 
 int become_vm(const char* const* arguments) {
     namespace fs = std::filesystem;
-    std::error_code error;
-    const fs::path here = fs::read_symlink("/proc/self/exe", error).parent_path();
+    const auto here = own_folder();
+    if (!here) {
+        fmt::print(stderr, "softhca: {}\n", here.error().what);
+        return kExitNoSetup;
+    }
     const std::array<fs::path, 2> candidates = {
-        here / "vm/softhca-vm", here / ".." / SOFTHCA_DATADIR / "softhca/softhca-vm"};
+        *here / "vm/softhca-vm", *here / ".." / SOFTHCA_DATADIR / "softhca/softhca-vm"};
     for (const fs::path& candidate : candidates) {
         if (access(candidate.c_str(), R_OK) < 0) continue;
         // Not by PATH: the distribution's Python is the version that is tested.

@@ -205,15 +205,13 @@ Errno resize_cq(Context& context, const WriteCommand& command) {
 namespace {
 
 Errno destroy(Context& context, uint64_t handle, const OutBuffer& answer) {
-    Cq* cq = context.objects.find<Cq>(handle);
-    if (!cq) return context.objects.absence(handle);
-    if (const Errno error = cq->destroy(*context.device)) return error;
-    const ib_uverbs_destroy_cq_resp out{
-        .comp_events_reported = EventReporter::settle_completions(cq->events),
-        .async_events_reported = EventReporter::settle_async(cq->events)};
-    context.objects.erase(handle);
-    answer.put(out);
-    return 0;
+    ib_uverbs_destroy_cq_resp out{};
+    const Errno error = context.objects.destroy<Cq>(handle, *context.device, [&](Cq& cq) {
+        out.comp_events_reported = EventReporter::settle_completions(cq.events);
+        out.async_events_reported = EventReporter::settle_async(cq.events);
+    });
+    if (!error) answer.put(out);
+    return error;
 }
 
 } // namespace

@@ -250,14 +250,19 @@ class ObjectTable {
         const bool negative = static_cast<int64_t>(handle) < 0;
         return negative || objects_.contains(handle) ? EINVAL : ENOENT;
     }
-    template <class T> [[nodiscard]] Errno destroy(uint64_t handle, core::Device& device) {
+    /// `settle` sees the object once more after it has been destroyed.
+    template <class T, class Settle>
+    [[nodiscard]] Errno destroy(uint64_t handle, core::Device& device, Settle&& settle) {
         T* object = find<T>(handle);
         if (!object) return absence(handle);
         if (const Errno error = object->destroy(device)) return error;
+        settle(*object);
         objects_.erase(handle);
         return 0;
     }
-    void erase(uint64_t handle) { objects_.erase(handle); }
+    template <class T> [[nodiscard]] Errno destroy(uint64_t handle, core::Device& device) {
+        return destroy<T>(handle, device, [](T&) {});
+    }
 
     /// In whatever order is possible.
     void destroy_all(core::Device& device);

@@ -386,13 +386,12 @@ Errno modify_qp_ex(Context& context, const WriteCommand& command) {
 namespace {
 
 Errno destroy(Context& context, uint64_t handle, const OutBuffer& answer) {
-    Qp* qp = context.objects.find<Qp>(handle);
-    if (!qp) return context.objects.absence(handle);
-    if (const Errno error = qp->destroy(*context.device)) return error;
-    const ib_uverbs_destroy_qp_resp out{.events_reported = EventReporter::settle_async(qp->events)};
-    context.objects.erase(handle);
-    answer.put(out);
-    return 0;
+    ib_uverbs_destroy_qp_resp out{};
+    const Errno error = context.objects.destroy<Qp>(handle, *context.device, [&](Qp& qp) {
+        out.events_reported = EventReporter::settle_async(qp.events);
+    });
+    if (!error) answer.put(out);
+    return error;
 }
 
 } // namespace

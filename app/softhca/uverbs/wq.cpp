@@ -160,12 +160,9 @@ namespace {
 
 /// `reported`: asynchronous events, which the program must have acknowledged.
 Errno destroy(Context& context, uint64_t handle, uint32_t& reported) {
-    Wq* wq = context.objects.find<Wq>(handle);
-    if (!wq) return context.objects.absence(handle);
-    if (const Errno error = wq->destroy(*context.device)) return error;
-    reported = EventReporter::settle_async(wq->events);
-    context.objects.erase(handle);
-    return 0;
+    return context.objects.destroy<Wq>(handle, *context.device, [&](Wq& wq) {
+        reported = EventReporter::settle_async(wq.events);
+    });
 }
 
 } // namespace
