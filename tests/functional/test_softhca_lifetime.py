@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from rig.launched import program_under
 from rig.launcher import SIGNAL_COUNTER, Launcher
-from rig.program import wait_for_end
+from rig.program import NO_THREADS, wait_for_end
 
 pytestmark = pytest.mark.unsanitized  # programs that are not ours run under softhca
 
@@ -219,9 +219,6 @@ def test_without_room_for_the_device_files(launcher: Launcher) -> None:
         f"mount -t tmpfs -o size=4k none {launcher.runtime}"))
     assert refused.returncode == 125
     assert os.strerror(errno.ENOSPC) in refused.stderr
-
-
-NO_THREADS = ["prlimit", f"--stack={1 << 47}"]  # no address space has room for such a stack
 
 
 def test_device_is_refused_if_no_thread_can_serve_it(launcher: Launcher) -> None:

@@ -7,9 +7,10 @@ import subprocess
 import time
 from contextlib import closing
 from pathlib import Path
+from typing import Sequence
 
 import pytest
-from rig.program import Program
+from rig.program import NO_THREADS, Program
 from rig.stack import Build
 
 
@@ -17,8 +18,10 @@ def pci_program(build: Build) -> str:
     return str(build.folder / "app/softhca/pci/softhca-pci")
 
 
-def run(build: Build, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([pci_program(build), *arguments], env=build.env(folder / "sanitizer"),
+def run(
+    build: Build, folder: Path, *arguments: str, prefix: Sequence[str] = ()
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*prefix, pci_program(build), *arguments], env=build.env(folder / "sanitizer"),
                           capture_output=True, text=True, timeout=20)
 
 
@@ -70,3 +73,11 @@ def test_a_wrong_command_line(build: Build, tmp_path: Path, arguments: list[str]
     assert refused.returncode == 2
     assert refused.stderr.startswith("softhca-pci: ") and said in refused.stderr
     assert refused.stderr.count("\n") == 1 and not refused.stdout
+
+
+@pytest.mark.unsanitized  # sanitizers read the limit as well
+def test_no_thread_can_serve_the_device(build: Build, tmp_path: Path) -> None:
+    refused = run(build, tmp_path, "--port=wire=loop", f"--vfio-user={tmp_path / 'nic'}", prefix=NO_THREADS)
+    assert refused.returncode == 1
+    assert refused.stderr.startswith("softhca-pci: cannot start a device thread") and "ulimit -u" in refused.stderr
+    assert not (tmp_path / "nic").exists()

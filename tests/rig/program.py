@@ -13,6 +13,9 @@ from typing import Callable, Iterable, Mapping, Sequence
 
 from .screen import ProgramError, Screen
 
+# A prefix of programs that cannot start threads: no address space has room for such a stack.
+NO_THREADS = ["prlimit", f"--stack={1 << 47}"]
+
 PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None, use_errno=True)
 

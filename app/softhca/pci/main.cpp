@@ -58,8 +58,9 @@ Result<void> run(const Options& options) {
     auto wires = wire::open_port(only, "");
     if (!wires) return tl::unexpected(wires.error());
 
-    std::vector<std::unique_ptr<core::Device>> devices;
-    devices.push_back(std::make_unique<core::Device>(
+    core::Engine engine({.threads = 1, .cpus = {}});
+    if (auto room = engine.make_room(1); !room) return room;
+    core::Device& device = engine.add(std::make_unique<core::Device>(
         core::DeviceConfig{.name = only.device,
                            .mac = only.mac,
                            .mtu = only.mtu,
@@ -67,8 +68,7 @@ Result<void> run(const Options& options) {
                            .carrier_always = only.carrier_always,
                            .steering_format = only.steering_format.value_or(0)},
         std::move(wires->wire), nullptr));
-    core::Engine engine({.threads = 1, .cpus = {}}, std::move(devices));
-    pci::Function function(engine.device(0), only.speed_mbps, users_of(only));
+    pci::Function function(device, only.speed_mbps, users_of(only));
     std::unique_ptr<control::ControlServer> control;
     std::optional<pci::SocketFile> control_file;
     if (!options.control.empty()) {
