@@ -24,14 +24,11 @@ class Program {
   public:
     Program() {
         path_ = fmt::format("/tmp/rawqp-fuzz-{}.sock", getpid());
-        std::vector<std::unique_ptr<core::Device>> devices;
-        devices.push_back(std::make_unique<core::Device>(
+        engine_.add(std::make_unique<core::Device>(
             core::DeviceConfig{.name = "mlx5_0", .mac = {2, 0, 0, 0, 0, 1}},
             std::make_unique<testbed::FakeWire>(), nullptr));
-        engine_ = std::make_unique<core::Engine>(core::EngineConfig{.threads = 1, .cpus = {}},
-                                                 std::move(devices));
         auto server = control::ControlServer::start(
-            path_, *engine_, {}, [this](const std::string&) { return &faults_; });
+            path_, engine_, {}, [this](const std::string&) { return &faults_; });
         if (server) server_ = std::move(*server);
     }
     ~Program() {
@@ -61,7 +58,7 @@ class Program {
   private:
     std::string path_;
     CommandFaults faults_;
-    std::unique_ptr<core::Engine> engine_;
+    core::Engine engine_{{.threads = 1, .cpus = {}}};
     std::unique_ptr<control::ControlServer> server_;
 };
 

@@ -157,13 +157,10 @@ struct Engine::State {
     }
 };
 
-Engine::Engine(EngineConfig config, std::vector<std::unique_ptr<Device>> devices)
-    : state_(std::make_unique<State>()) {
+Engine::Engine(EngineConfig config) : state_(std::make_unique<State>()) {
     config.threads = std::max(config.threads, 1u);
     if (config.available.empty()) config.available = all_cpus();
     state_->config = std::move(config);
-    for (auto& device : devices)
-        add(std::move(device));
 }
 
 Engine::~Engine() = default;

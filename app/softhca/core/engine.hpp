@@ -23,7 +23,7 @@ struct EngineConfig {
 /// destructor stops and joins them. Thread-safe.
 class Engine {
   public:
-    explicit Engine(EngineConfig config, std::vector<std::unique_ptr<Device>> devices = {});
+    explicit Engine(EngineConfig config);
     ~Engine();
     Engine(const Engine&) = delete;
     Engine& operator=(const Engine&) = delete;

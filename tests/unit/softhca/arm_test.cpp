@@ -160,11 +160,9 @@ TEST(ArmBesideAThread, NoneIsMissed) {
         std::atomic<uint32_t> seen{0};
     };
     Events events;
-    std::vector<std::unique_ptr<Device>> devices;
-    devices.push_back(
-        std::make_unique<Device>(DeviceConfig{}, std::make_unique<FakeWire>(), nullptr));
-    Engine engine({}, std::move(devices));
-    Device& device = engine.device(0);
+    Engine engine({});
+    Device& device =
+        engine.add(std::make_unique<Device>(DeviceConfig{}, std::make_unique<FakeWire>(), nullptr));
     Pages memory(4096);
     const Number pd = device.alloc_pd().value();
     const uint32_t key = make_key(device, pd, memory);

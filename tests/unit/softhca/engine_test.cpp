@@ -29,6 +29,10 @@ struct CountingWire final : wire::Wire {
     std::atomic<uint64_t>& sent;
 };
 
+std::unique_ptr<Device> device_with(std::unique_ptr<wire::Wire> wire) {
+    return std::make_unique<Device>(DeviceConfig{}, std::move(wire), nullptr);
+}
+
 /// CPU time, in seconds, that this process takes in half a second of idling.
 double cpu_of_idling() {
     std::this_thread::sleep_for(std::chrono::milliseconds(200)); // until it has fallen asleep
@@ -69,13 +73,10 @@ TEST_P(EngineTest, ExecutesLetsControlCallsInAndStops) {
     constexpr size_t kDevices = 2;
     constexpr uint64_t kPackets = 2000;
     std::array<std::atomic<uint64_t>, kDevices> sent{};
-    std::vector<std::unique_ptr<Device>> devices;
-    devices.reserve(kDevices);
-    for (auto& counter : sent)
-        devices.push_back(std::make_unique<Device>(
-            DeviceConfig{}, std::make_unique<CountingWire>(counter), nullptr));
     {
-        Engine engine({.threads = GetParam()}, std::move(devices));
+        Engine engine({.threads = GetParam()});
+        for (auto& counter : sent)
+            engine.add(device_with(std::make_unique<CountingWire>(counter)));
         ASSERT_EQ(engine.size(), kDevices);
         for (size_t i = 0; i < kDevices; i++)
             send_packets(engine.device(i), kPackets, [] { std::this_thread::yield(); });
@@ -93,10 +94,8 @@ TEST(Engine, SharesACpuWithAProgramThatPolls) {
     while (!CPU_ISSET(static_cast<size_t>(cpu), &mine))
         cpu++;
     std::atomic<uint64_t> sent{0};
-    std::vector<std::unique_ptr<Device>> devices;
-    devices.push_back(
-        std::make_unique<Device>(DeviceConfig{}, std::make_unique<CountingWire>(sent), nullptr));
-    Engine engine({.available = {cpu}}, std::move(devices));
+    Engine engine({.available = {cpu}});
+    Device& device = engine.add(device_with(std::make_unique<CountingWire>(sent)));
     std::thread program([&] {
         cpu_set_t one;
         CPU_ZERO(&one);
@@ -104,7 +103,7 @@ TEST(Engine, SharesACpuWithAProgramThatPolls) {
         ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
         const uint64_t before = clock_ns(CLOCK_THREAD_CPUTIME_ID);
         constexpr uint64_t kPackets = 500;
-        send_packets(engine.device(0), kPackets, [] {});
+        send_packets(device, kPackets, [] {});
         const uint64_t each = (clock_ns(CLOCK_THREAD_CPUTIME_ID) - before) / kPackets;
         EXPECT_LT(each, 500'000u) << "ns of waiting for the device; a time slice is some 3 ms";
     });
@@ -128,8 +127,7 @@ TEST_P(EngineTest, ServesDevicesThatAreAddedLater) {
     Engine engine({.threads = GetParam()});
     for (size_t i = 0; i < seen.size(); i++) {
         EXPECT_EQ(engine.size(), i);
-        Device& added = engine.add(std::make_unique<Device>(
-            DeviceConfig{}, std::make_unique<WatchedWire>(seen[i]), nullptr));
+        Device& added = engine.add(device_with(std::make_unique<WatchedWire>(seen[i])));
         EXPECT_EQ(&engine.device(i), &added);
         const auto deadline = Clock::now() + std::chrono::seconds(20);
         while (!seen[i] && Clock::now() < deadline)
@@ -140,10 +138,8 @@ TEST_P(EngineTest, ServesDevicesThatAreAddedLater) {
 
 TEST_P(EngineTest, IsIdleCheap) {
     std::atomic<uint64_t> sent{0};
-    std::vector<std::unique_ptr<Device>> devices;
-    devices.push_back(
-        std::make_unique<Device>(DeviceConfig{}, std::make_unique<CountingWire>(sent), nullptr));
-    Engine engine({.threads = GetParam()}, std::move(devices));
+    Engine engine({.threads = GetParam()});
+    engine.add(device_with(std::make_unique<CountingWire>(sent)));
     EXPECT_LT(cpu_of_idling(), 0.25) << "seconds of CPU in half a second of idling";
 }
 
@@ -159,10 +155,8 @@ struct ReadyWire final : wire::Wire {
 };
 
 TEST_P(EngineTest, IsIdleCheapThoughADescriptorStaysReadable) {
-    std::vector<std::unique_ptr<Device>> devices;
-    devices.push_back(
-        std::make_unique<Device>(DeviceConfig{}, std::make_unique<ReadyWire>(), nullptr));
-    Engine engine({.threads = GetParam()}, std::move(devices));
+    Engine engine({.threads = GetParam()});
+    engine.add(device_with(std::make_unique<ReadyWire>()));
     EXPECT_LT(cpu_of_idling(), 0.25) << "seconds of CPU in half a second of idling";
 }
 
