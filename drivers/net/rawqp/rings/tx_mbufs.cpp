@@ -4,6 +4,7 @@
 // compiled for different instruction sets.
 #include "drivers/net/rawqp/rings/tx_mbufs.hpp"
 
+#include "drivers/net/rawqp/rings/ahead.hpp"
 #include "drivers/net/rawqp/rings/striding_buffers.hpp"
 
 namespace rawqp {
@@ -18,16 +19,13 @@ void fetch(const rte_mbuf* mbuf) {
 // Any mbufs: shared, attached, of several pools. Neighbours of one pool go back together.
 void free_segments(rte_mbuf** segments, uint16_t count) {
     constexpr unsigned kBatch = 64;
-    // Mbufs that come back from the device after a while are not in the first caches, and this loop
-    // mostly waited for them: with attached packets 20 cycles each, 13 with the prefetch.
-    constexpr unsigned kAhead = 8;
     rte_mbuf* batch[kBatch];
     unsigned filled = 0;
     StridingDetacher detacher;
-    for (unsigned i = 0; i < RTE_MIN(kAhead, unsigned{count}); ++i)
+    for (unsigned i = 0; i < RTE_MIN(ahead::kFreedMbufs, unsigned{count}); ++i)
         fetch(segments[i]);
     for (unsigned i = 0; i < count; ++i) {
-        if (i + kAhead < count) fetch(segments[i + kAhead]);
+        if (i + ahead::kFreedMbufs < count) fetch(segments[i + ahead::kFreedMbufs]);
         rte_mbuf* segment = segments[i];
         if (!detacher.detach(*segment)) segment = rte_pktmbuf_prefree_seg(segment);
         if (segment == nullptr) continue; // somebody else still holds it

@@ -4,6 +4,7 @@
 
 #include "common/result.hpp"
 #include "common/verbs/api.hpp"
+#include "drivers/net/rawqp/rings/ahead.hpp"
 #include "drivers/net/rawqp/rings/mlx5/uar.hpp"
 
 #include <algorithm>
@@ -95,11 +96,8 @@ struct Cq : CqPlace {
     }
     [[nodiscard]] const Cqe& at(uint32_t index) const { return entries[index & mask]; }
 
-    /// Prefetch distance in entries, one cache line each: two vector steps. Lines that the device
-    /// has just written arrive slowly, and by itself a CPU fetches too few of them at once.
-    static constexpr uint32_t kAhead = 16;
-    /// Prefetches the entry at this distance from `index`.
-    void fetch_ahead(uint32_t index) const { __builtin_prefetch(&at(index + kAhead)); }
+    /// Prefetches the entry that will be needed two vector steps after `index`.
+    void fetch_ahead(uint32_t index) const { __builtin_prefetch(&at(index + ahead::kCqes)); }
 
     /// Whether entry `index`, whose op_own was read, has not been written yet.
     [[nodiscard]] bool is_empty(uint8_t op_own, uint32_t index) const {

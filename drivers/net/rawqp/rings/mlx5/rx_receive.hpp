@@ -5,6 +5,7 @@
 #pragma once
 
 #include "common/lines.hpp"
+#include "drivers/net/rawqp/rings/ahead.hpp"
 #include "drivers/net/rawqp/rings/mlx5/rx_lro.hpp"
 #include "drivers/net/rawqp/rings/mlx5/rx_refill.hpp"
 #include "drivers/net/rawqp/rings/rx_fill.hpp"
@@ -49,7 +50,7 @@ inline uint32_t take_single(MlxRxRing& ring, const Cqe* cqes, uint8_t expected, 
         owner_before_content();
         rte_mbuf** const mbufs = nth_slot<O>(ring, slots, taken);
         packets[taken] = mbufs[0];
-        claim_line(*nth_slot<O>(ring, mbufs, MlxRxRing::kSlotsAhead));
+        claim_line(*nth_slot<O>(ring, mbufs, ahead::kMbufs));
         if constexpr (!O.scattered) claim_wqes(&wqes[taken], 1);
         const uint32_t length = packet_bytes<O>(ring, cqe.byte_count);
         if constexpr (O.offloads)
@@ -90,7 +91,7 @@ inline void decompress_single(MlxRxRing& ring, const mlx5::MiniCqe* minis, rte_m
     for (uint32_t i = 0; i < count; ++i) {
         rte_mbuf** const first = nth_slot<O>(ring, mbufs, i);
         packets[i] = *first;
-        claim_line(*nth_slot<O>(ring, first, MlxRxRing::kSlotsAheadInBlocks));
+        claim_line(*nth_slot<O>(ring, first, ahead::kMbufsInBlocks));
         const uint32_t length = packet_bytes<O>(ring, minis[i].byte_count);
         describe_from_block<O>(ring, minis[i].result, **first, length);
         if constexpr (O.scattered) { // as in take_single

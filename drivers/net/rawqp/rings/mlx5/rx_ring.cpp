@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "drivers/net/rawqp/rings/mlx5/rx_ring.hpp"
 
+#include "drivers/net/rawqp/rings/ahead.hpp"
 #include "drivers/net/rawqp/rings/mlx5/rx_cq.hpp"
 #include "drivers/net/rawqp/rings/pool_layout.hpp"
 #include "drivers/net/rawqp/rings/rx_fill.hpp"
@@ -161,8 +162,8 @@ ibv_cq_ex* rx_compressed_cq(const RxSpec& spec, ibv_cq_init_attr_ex& attributes)
 Result<RxRing*> rx_create(const RxSpec& spec) {
     if (auto sound = check_rx_spec(spec); !sound) return tl::unexpected(sound.error());
     SocketPtr<MlxRxRing> ring(create_on_socket<MlxRxRing>(spec.socket));
-    auto mbufs = socket_array<rte_mbuf*>(spec.descriptors + MlxRxRing::kSlotsAhead * spec.segments,
-                                         spec.socket);
+    auto mbufs =
+        socket_array<rte_mbuf*>(spec.descriptors + ahead::kMbufs * spec.segments, spec.socket);
     if (!ring || !mbufs)
         return fail(ENOMEM, "port {} Rx queue {}: no DPDK memory for a ring of {}", spec.port_id,
                     spec.queue_id, spec.descriptors);

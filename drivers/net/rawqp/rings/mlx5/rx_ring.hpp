@@ -81,13 +81,8 @@ struct MlxRxRing : RxRing, RxPollLine, RxRefillLine {
     bool slots_cleared = false; ///< meanwhile: free slots no longer point at mbufs that were taken
     bool may_compress = false;  ///< the CQ was created with compression
     bool split = false;         ///< segments come from several pools
+    /// Ends in ahead::kMbufs empty slots, so that no prefetch has to test for the ring's end.
     SocketArray<rte_mbuf*> mbuf_memory;
-    /// Bursts prefetch mbufs this far ahead, and beyond their own end: otherwise a small burst
-    /// would wait for each of its mbufs. Where another core reads ahead behind long packets, mbufs
-    /// are far, and 16 are too few; packets of compressed blocks gain less by more than they lose
-    /// where lines are near. The ring ends in as many extra empty slots, so that no prefetch has to
-    /// test for the end.
-    static constexpr uint32_t kSlotsAhead = 32, kSlotsAheadInBlocks = 16;
 
     void set_wqe_head(uint32_t lkey_be) { // as a little-endian number
         wqe_head = uint64_t{lkey_be} << 32 | net::to_be(uint32_t{segment(0).room});

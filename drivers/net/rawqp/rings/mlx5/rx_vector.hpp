@@ -25,6 +25,7 @@
 #pragma once
 
 #include "common/lines.hpp"
+#include "drivers/net/rawqp/rings/ahead.hpp"
 #include "drivers/net/rawqp/rings/mlx5/rx_burst.hpp"
 #include "drivers/net/rawqp/rings/mlx5/rx_describe.hpp"
 
@@ -277,7 +278,7 @@ template <class Ring>
 /// long packets may, a store would have to request the line again.
 inline void fetch_later_step(const Cq& cq, uint32_t index, rte_mbuf* const* mbufs) {
     for (uint32_t i = 0; i < kStep; ++i) {
-        claim_line(mbufs[MlxRxRing::kSlotsAhead + i]); // may be null
+        claim_line(mbufs[ahead::kMbufs + i]); // may be null
         cq.fetch_ahead(index + i);
     }
 }
@@ -380,7 +381,7 @@ bool decompress_array(MlxRxRing& ring, const mlx5::MiniCqe* minis, rte_mbuf** mb
     const MiniStep<O> step(ring, kMiniOrders);
     Sums lengths{};
     for (uint32_t i = 0; i < mlx5::kMiniCqes; ++i)
-        claim_line(mbufs[MlxRxRing::kSlotsAheadInBlocks + i]); // may be null
+        claim_line(mbufs[ahead::kMbufsInBlocks + i]); // may be null
     for (uint32_t i = 0; i < mlx5::kMiniCqes; i += kLanes) {
         lengths += step.describe(&minis[i], &mbufs[i]);
         std::copy_n(&mbufs[i], kLanes, &packets[i]);

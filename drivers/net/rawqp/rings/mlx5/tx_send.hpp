@@ -3,6 +3,7 @@
 #pragma once
 
 #include "common/lines.hpp"
+#include "drivers/net/rawqp/rings/ahead.hpp"
 #include "drivers/net/rawqp/rings/burst_name.hpp"
 #include "drivers/net/rawqp/rings/mlx5/device.hpp"
 #include "drivers/net/rawqp/rings/mlx5/tx_mpw.hpp"
@@ -42,11 +43,10 @@ inline bool stands_alone(const MlxTxRing& ring, const TxBatch& batch, uint16_t s
 
 /// Prefetches for writing the WQEBBs after the last one that was posted, as many as the `posted`
 /// bytes of this burst took: the next one will probably take as many. The device read them a
-/// revolution of the ring ago, so stores to them would have to wait. Not more than suffice for 30
-/// packets, or else the prefetches of what follows, often a receive burst, would have to wait.
+/// revolution of the ring ago, so stores to them would have to wait.
 inline void claim_next(const MlxTxRing& ring, uint32_t posted) {
     claim_lines(reinterpret_cast<const std::byte*>(ring.wqebb(ring.producer)),
-                RTE_MIN(posted, 8u * mlx5::kWqebb)); // beyond the ring's end to no use
+                RTE_MIN(posted, ahead::kWqebbs * mlx5::kWqebb)); // beyond the ring's end to no use
 }
 
 /// After the last WQE of a burst, whose first is at WQEBB `start` and whose mbufs begin at `first`:

@@ -4,6 +4,7 @@
 #include "common/net/endian.hpp"
 #include "drivers/net/rawqp/flow_tag.hpp"
 #include "drivers/net/rawqp/log.hpp"
+#include "drivers/net/rawqp/rings/ahead.hpp"
 #include "drivers/net/rawqp/rings/burst_name.hpp"
 #include "drivers/net/rawqp/rings/rx_checksum.hpp"
 #include "drivers/net/rawqp/rings/rx_fill.hpp"
@@ -194,8 +195,7 @@ inline uint32_t parse(const rte_mbuf& packet) {
 
 /// Prefetches the mbuf and the headers of the packet some slots after `slot`.
 template <RxOptions O> inline void prefetch(const VerbsRxRing& ring, uint16_t slot) {
-    constexpr unsigned kAhead = 4;
-    const uint32_t next = (slot + kAhead) & ring.mask;
+    const uint32_t next = (slot + ahead::kVerbsPackets) & ring.mask;
     const uint32_t index = O.scattered ? next << ring.log_segments : next;
     rte_prefetch0(ring.mbufs[index]);
     rte_prefetch0(reinterpret_cast<const void*>(ring.sges[index].addr));
