@@ -13,7 +13,7 @@
 namespace perf {
 
 FloorAhead FloorAhead::best(Distance distance) {
-    if (distance == Distance::cold) return {.rx = 8, .tx = 8, .claim = {}};
+    if (distance == Distance::cold) return {.rx = 32, .tx = 8, .claim = {}};
     if (distance == Distance::far) return {.rx = 64, .tx = 0, .claim = 32};
     return {.rx = 64, .tx = 0, .claim = {}};
 }

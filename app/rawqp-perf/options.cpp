@@ -190,8 +190,9 @@ std::optional<Options> parse_options(int argc, char** argv, int& status) {
         ->transform(decimal(1, 100'000'000));
     app.add_option("--rules", options.rules, "of a measurement of flow rules (1000)")
         ->transform(decimal(1, 10'000'000));
-    std::string distance = "near";
-    app.add_option("--distance", distance, "of rx, tx and forward, see below (near)")
+    std::string distance;
+    app.add_option("--distance", distance,
+                   "of rx, tx and forward, see below (far with --device-cpu, otherwise near)")
         ->check(CLI::IsMember({"near", "far", "cold"}));
     std::string pages = "huge";
     app.add_option("--pages", pages, "of packets and rings: huge, 4k (huge)")
@@ -213,6 +214,7 @@ std::optional<Options> parse_options(int argc, char** argv, int& status) {
         app.parse(argc, argv);
         std::transform(subjects.begin(), subjects.end(), std::back_inserter(options.subjects),
                        parse_subject);
+        if (distance.empty()) distance = options.device_cpu ? "far" : "near";
         options.distance = *parse_distance(distance);
         options.pages = *parse_pages(pages);
         check(options);

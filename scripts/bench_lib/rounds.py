@@ -102,8 +102,8 @@ def marks(scene: Scene) -> None:
 
 
 # Prefetch distances of the floor, other than its defaults (FloorAhead).
-FLOOR_OTHERWISE = {"same": "", **{f"fetch_{ahead}": f",fetch={ahead}" for ahead in (0, 2, 4, 8, 16, 32, 64)},
-                   **{f"claim_{ahead}": f",claim={ahead}" for ahead in ("none", 0, 8, 32)}}
+FLOOR_OTHERWISE = {"same": "", **{f"fetch_{ahead}": f",fetch={ahead}" for ahead in (0, 2, 4, 8, 16, 32, 64, 128)},
+                   **{f"claim_{ahead}": f",claim={ahead}" for ahead in ("none", 0, 8, 32, 64)}}
 
 
 def floor(scene: Scene) -> None:
@@ -114,11 +114,11 @@ def floor(scene: Scene) -> None:
     bench.add(FLOOR, FLOOR)
     for name, extra in FLOOR_OTHERWISE.items():
         bench.add(f"{FLOOR} {name}", FLOOR, extra=extra)
-    points = [Point(measure) for measure in MEASURES if scene.wants(measure)]
-    scene.measure(bench, points, memory_mb=2048)
-    for point, name in product(points, FLOOR_OTHERWISE):
-        scene.row(f"{point.measure}.{name}", f"{FLOOR} {name}", FLOOR, point,
-                  bars.floor_otherwise(name))
+    points = {f"{measure}.{size}": Point(measure, size) for measure, size in product(MEASURES, SIZES)
+              if scene.wants(f"{measure}.{size}")}
+    scene.measure(bench, list(points.values()), memory_mb=2048)
+    for (point_name, point), name in product(points.items(), FLOOR_OTHERWISE):
+        scene.row(f"{point_name}.{name}", f"{FLOOR} {name}", FLOOR, point, bars.floor_otherwise(name))
 
 
 QUEUE_COUNTS = (4, 16, 64)

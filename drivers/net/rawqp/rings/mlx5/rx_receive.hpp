@@ -33,6 +33,9 @@ template <RxOptions O> inline rte_mbuf** next_slots(const MlxRxRing& ring) {
     return nth_slot<O>(ring, ring.mbufs, ring.cq.rq_consumer & ring.mask);
 }
 
+/// Whether vector steps precede single packets: they have prefetched the CQEs of these.
+template <RxOptions O> constexpr bool kSteps = kIsa != Isa::scalar && !O.scattered;
+
 /// Takes the rest of a run of up to `run` packets, of which take_steps has taken the first `taken`:
 /// one by one, until an entry is something else. Returns how many of the run are then taken. A
 /// scattered ring moves on with each packet; any other has not moved yet.
@@ -51,6 +54,8 @@ inline uint32_t take_single(MlxRxRing& ring, const Cqe* cqes, uint8_t expected, 
         rte_mbuf** const mbufs = nth_slot<O>(ring, slots, taken);
         packets[taken] = mbufs[0];
         claim_line(*nth_slot<O>(ring, mbufs, ahead::kMbufs));
+        if constexpr (!kSteps<O>)
+            __builtin_prefetch(&cqes[taken + ahead::kCqes]); // beyond the ring to no use
         if constexpr (!O.scattered) claim_wqes(&wqes[taken], 1);
         const uint32_t length = packet_bytes<O>(ring, cqe.byte_count);
         if constexpr (O.offloads)
