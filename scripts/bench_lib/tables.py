@@ -86,10 +86,11 @@ def by_setting(rows: Rows, lines: Sequence[Line]) -> str:
 
 
 def by_measure(rows: Rows, labels: Mapping[str, Callable[[str, str], str]]) -> str:
-    """A column for each measure at far and at near. `labels`: for each line, the name of the row for a
-    measure and a setting."""
+    """A column for each measure at far and at near, if it has rows. `labels`: for each line, the name of the row
+    for a measure and a setting."""
     columns = [(f"{label}, {setting}", measure, SETTINGS[setting])
-               for label, measure in MEASURES.items() for setting in ("far", "near")]
+               for label, measure in MEASURES.items() for setting in ("far", "near")
+               if any(name(measure, SETTINGS[setting]) in rows for name in labels.values())]
     return markdown([label for label, _, _ in columns], [
         [label, *(cell(rows, [name(measure, at)]) for _, measure, at in columns)]
         for label, name in labels.items()])
