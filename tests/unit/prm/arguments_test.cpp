@@ -1,27 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Arguments of header edits by command: their owner, their number, and the capabilities.
+#include "tests/unit/prm/object_requests.hpp"
 #include "tests/unit/prm/transports.hpp"
 
 namespace prm_test {
 namespace {
 
-// rdma-core, mlx5_ifc.h: MLX5_OBJ_TYPE_HEADER_MODIFY_ARGUMENT, create_modify_header_arg_in.
-constexpr uint16_t kType = 0x23;
-constexpr size_t kHeadBytes = 16, kObjectBytes = 20;
-constexpr Field kLogRange{0x63, 5}, kAccessPd{8 * kHeadBytes + 0x88, 24};
+constexpr Field kAccessPd{8 * PRM_BYTES(general_obj_out_cmd_hdr) + 0x88, 24};
 
 class ArgumentsTest : public TransportTest {
   protected:
     ArgumentsTest() { pd = made(by(mine, REQUEST(ALLOC_PD, alloc_pd))); }
 
-    static Request create(uint64_t log_range, Number access_pd) {
-        return Request(MLX5_CMD_OP_CREATE_GENERAL_OBJECT, kHeadBytes + kObjectBytes, kType)
-            .set(kLogRange, log_range)
-            .set(kAccessPd, access_pd);
-    }
-    Request create(uint64_t log_range = 0) { return create(log_range, pd); }
+    Request create(uint64_t log_range = 0) { return arguments_request(log_range, pd); }
     static Request about(uint16_t opcode, Number number) {
-        return Request(opcode, kHeadBytes, kType).set(PRM(general_obj_in_cmd_hdr, obj_id), number);
+        return about_object(opcode, number, kArgumentType);
     }
     static Request query(Number number) { return about(MLX5_CMD_OP_QUERY_GENERAL_OBJECT, number); }
     static Request destroy(Number number) {
@@ -35,7 +28,8 @@ class ArgumentsTest : public TransportTest {
 };
 
 TEST_P(ArgumentsTest, TheyAreTheirUsers) {
-    EXPECT_EQ(status(by(mine, create(0, 0xabcde))), FwStatus::bad_resource) << "no such PD";
+    EXPECT_EQ(status(by(mine, arguments_request(0, 0xabcde))), FwStatus::bad_resource)
+        << "no such PD";
     EXPECT_EQ(status(by(other, create())), FwStatus::bad_resource) << "somebody else's";
     const Number arguments = made(by(mine, create()));
     for (const Request& command : {query(arguments), destroy(arguments)})
@@ -75,7 +69,7 @@ TEST_P(ArgumentsTest, ThereAreNoMoreThanTheCapabilitiesSay) {
 /// In format 1; because of these, libmlx5 builds lists of edits that rules share.
 TEST_P(ArgumentsTest, CapabilitiesSayWhatThereIs) {
     constexpr Field kTypes = PRM(cmd_hca_cap, general_obj_types);
-    EXPECT_EQ(capability({kTypes.offset + 63 - kType, 1}), 1u);
+    EXPECT_EQ(capability({kTypes.offset + 63 - kArgumentType, 1}), 1u);
     EXPECT_EQ(capability({0x763, 5}), 20u) << "log_max_num_header_modify_argument";
     EXPECT_EQ(capability({0x76c, 4}), 0u) << "log_header_modify_argument_granularity";
     EXPECT_EQ(capability({0x773, 5}), 12u) << "log_header_modify_argument_max_alloc";
@@ -94,7 +88,7 @@ INSTANTIATE_TEST_SUITE_P(Fronts, ArgumentsTest, transports(1), name_of);
 class NoArgumentsTest : public ArgumentsTest {};
 TEST_P(NoArgumentsTest, AreOffered) {
     constexpr Field kTypes = PRM(cmd_hca_cap, general_obj_types);
-    EXPECT_EQ(capability({kTypes.offset + 63 - kType, 1}), 0u);
+    EXPECT_EQ(capability({kTypes.offset + 63 - kArgumentType, 1}), 0u);
 }
 INSTANTIATE_TEST_SUITE_P(Fronts, NoArgumentsTest, transports(0), name_of);
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Match definers by command: their owner, the layouts, and which fields they can match.
+#include "tests/unit/prm/object_requests.hpp"
 #include "tests/unit/prm/transports.hpp"
 
 namespace prm_test {
@@ -12,14 +13,10 @@ constexpr Field kLastWord = inside(kObject, kMaskEnd);
 class DefinersTest : public TransportTest {
   protected:
     static Request create(uint16_t layout, Field mask = {}, uint64_t bits = 0) {
-        return Request(MLX5_CMD_OP_CREATE_GENERAL_OBJECT, PRM_BYTES(create_match_definer_in),
-                       MLX5_OBJ_TYPE_MATCH_DEFINER)
-            .set(inside(kObject, PRM(match_definer, format_id)), layout)
-            .set(mask, bits);
+        return definer_request(layout).set(mask, bits);
     }
     static Request about(uint16_t opcode, Number number) {
-        return Request(opcode, PRM_BYTES(general_obj_in_cmd_hdr), MLX5_OBJ_TYPE_MATCH_DEFINER)
-            .set(PRM(general_obj_in_cmd_hdr, obj_id), number);
+        return about_object(opcode, number, MLX5_OBJ_TYPE_MATCH_DEFINER);
     }
     static Request query(Number number) { return about(MLX5_CMD_OP_QUERY_GENERAL_OBJECT, number); }
     static Request destroy(Number number) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Flow objects have an owner, and counters come in bulks.
+#include "tests/unit/prm/flow_requests.hpp"
 #include "tests/unit/prm/header_requests.hpp"
+#include "tests/unit/prm/object_requests.hpp"
 #include "tests/unit/prm/users.hpp"
 
 #include <atomic>
@@ -9,8 +11,7 @@
 namespace prm_test {
 namespace {
 
-constexpr uint32_t kForward = MLX5_FLOW_CONTEXT_ACTION_FWD_DEST,
-                   kCount = MLX5_FLOW_CONTEXT_ACTION_COUNT;
+constexpr uint32_t kForward = MLX5_FLOW_CONTEXT_ACTION_FWD_DEST;
 
 class FlowObjectsTest : public TransportTest {
   protected:
@@ -19,30 +20,9 @@ class FlowObjectsTest : public TransportTest {
         second = made(by(mine, table_request(2)));
         group = made(by(mine, group_request(first)));
     }
-    static Request table_request(uint64_t level) {
-        constexpr Field kContext = PRM(create_flow_table_in, flow_table_context);
-        return REQUEST(CREATE_FLOW_TABLE, create_flow_table)
-            .set(inside(kContext, PRM(flow_table_context, level)), level)
-            .set(inside(kContext, PRM(flow_table_context, log_size)), 2);
-    }
-    static Request group_request(Number table) {
-        return REQUEST(CREATE_FLOW_GROUP, create_flow_group)
-            .set(PRM(create_flow_group_in, table_id), table)
-            .set(PRM(create_flow_group_in, end_flow_index), 3);
-    }
     /// An entry of the first table that leads to this one.
     Request entry_request(Number to, Number counter = 0) {
-        constexpr Field kContext = PRM(set_fte_in, flow_context);
-        Request request =
-            REQUEST(SET_FLOW_TABLE_ENTRY, set_fte)
-                .set(PRM(set_fte_in, table_id), first)
-                .set(inside(kContext, PRM(flow_context, group_id)), group)
-                .set(inside(kContext, PRM(flow_context, action)), kForward | (counter ? kCount : 0))
-                .set(inside(kContext, PRM(flow_context, destination_list_size)), 1)
-                .set(inside(kContext, PRM(flow_context, flow_counter_list_size)), counter != 0)
-                .page(uint64_t{1} << 56 | uint64_t{to} << 32);
-        if (counter) request.page(uint64_t{counter} << 32);
-        return request;
+        return prm_test::entry_request(first, group, to, counter);
     }
     Number counters(uint16_t uid, uint64_t bulk) {
         return run(by(uid, REQUEST(ALLOC_FLOW_COUNTER, alloc_flow_counter)
@@ -132,21 +112,8 @@ TEST_P(FlowObjectsTest, CountersComeInBulks) {
     EXPECT_EQ(status(by(mine, query(next))), FwStatus::ok);
 }
 
-/// Packets and copies go to the same table.
-Request sampler_request(Number table, uint64_t ratio) {
-    constexpr Field kObject = PRM(create_sampler_obj_in, sampler_object);
-    return Request(MLX5_CMD_OP_CREATE_GENERAL_OBJECT, PRM_BYTES(create_sampler_obj_in),
-                   MLX5_GENERAL_OBJECT_TYPES_SAMPLER)
-        .set(inside(kObject, PRM(sampler_obj, level)), 2)
-        .set(inside(kObject, PRM(sampler_obj, ignore_flow_level)), 1)
-        .set(inside(kObject, PRM(sampler_obj, sample_ratio)), ratio)
-        .set(inside(kObject, PRM(sampler_obj, sample_table_id)), table)
-        .set(inside(kObject, PRM(sampler_obj, default_table_id)), table);
-}
-Request about_object(uint16_t opcode, Number number,
-                     uint16_t type = MLX5_GENERAL_OBJECT_TYPES_SAMPLER) {
-    return Request(opcode, PRM_BYTES(general_obj_in_cmd_hdr), type)
-        .set(PRM(general_obj_in_cmd_hdr, obj_id), number);
+Request about_sampler(uint16_t opcode, Number number) {
+    return about_object(opcode, number, MLX5_GENERAL_OBJECT_TYPES_SAMPLER);
 }
 
 TEST_P(FlowObjectsTest, SamplersAreGeneralObjects) {
@@ -154,7 +121,7 @@ TEST_P(FlowObjectsTest, SamplersAreGeneralObjects) {
     EXPECT_EQ(status(by(mine, sampler_request(second, 0))), FwStatus::bad_parameter);
     EXPECT_EQ(status(by(other, sampler_request(second, 5))), FwStatus::bad_resource);
     const Number sampler = made(by(mine, sampler_request(second, 5)));
-    const auto query = about_object(MLX5_CMD_OP_QUERY_GENERAL_OBJECT, sampler);
+    const auto query = about_sampler(MLX5_CMD_OP_QUERY_GENERAL_OBJECT, sampler);
     EXPECT_EQ(status(by(other, query)), FwStatus::bad_resource);
     const Answer answer = run(by(mine, query));
     constexpr Field kRatio = PRM(sampler_obj, sample_ratio),
@@ -165,7 +132,7 @@ TEST_P(FlowObjectsTest, SamplersAreGeneralObjects) {
 
     Request entry = entry_request(sampler);
     entry.in[entry.in.size() - 8] = kToSampler;
-    const auto destroy = about_object(MLX5_CMD_OP_DESTROY_GENERAL_OBJECT, sampler);
+    const auto destroy = about_sampler(MLX5_CMD_OP_DESTROY_GENERAL_OBJECT, sampler);
     ASSERT_EQ(status(by(mine, entry)), FwStatus::ok);
     EXPECT_EQ(status(by(mine, destroy)), FwStatus::resource_busy);
     ASSERT_EQ(status(by(mine, REQUEST(DELETE_FLOW_TABLE_ENTRY, delete_fte)
@@ -198,7 +165,7 @@ TEST_P(FlowObjectsTest, SamplersAreOfTheKindOfTheirTables) {
     EXPECT_EQ(status(sampler(sending, kReceives)), FwStatus::bad_parameter);
     for (const auto& [of, type] : {std::pair{second, kReceives}, {sending, kSends}}) {
         const Answer answer =
-            run(by(mine, about_object(MLX5_CMD_OP_QUERY_GENERAL_OBJECT, made(sampler(of, type)))));
+            run(by(mine, about_sampler(MLX5_CMD_OP_QUERY_GENERAL_OBJECT, made(sampler(of, type)))));
         const auto has = [&](Field address) { // its low word
             constexpr size_t kHead = 8 * PRM_BYTES(general_obj_out_cmd_hdr);
             return answer.get({kHead + address.offset + 32, 32}) != 0;
@@ -214,7 +181,7 @@ TEST_P(FlowObjectsTest, OtherGeneralObjectsAreUnknown) {
           MLX5_CMD_OP_DESTROY_GENERAL_OBJECT})
         EXPECT_EQ(status(by(mine, about_object(opcode, 1, MLX5_GENERAL_OBJECT_TYPES_IPSEC))),
                   FwStatus::bad_parameter);
-    EXPECT_EQ(status(by(mine, about_object(MLX5_CMD_OP_CREATE_GENERAL_OBJECT, 0))),
+    EXPECT_EQ(status(by(mine, about_sampler(MLX5_CMD_OP_CREATE_GENERAL_OBJECT, 0))),
               FwStatus::bad_input_length);
 }
 

@@ -2,6 +2,7 @@
 // ICM by command, as the kernel's driver allocates it for programs that write steering entries: its
 // addresses, its owner, and keys for it.
 #include "app/softhca/core/icm.hpp"
+#include "tests/unit/prm/object_requests.hpp"
 #include "tests/unit/prm/transports.hpp"
 
 namespace prm_test {
@@ -16,14 +17,10 @@ constexpr uint64_t kSwIcm = 4; // MLX5_MKC_ACCESS_MODE_SW_ICM
 class IcmTest : public TransportTest {
   protected:
     static Request create(uint64_t address, uint64_t log_bytes = kLog) {
-        return Request(MLX5_CMD_OP_CREATE_GENERAL_OBJECT, PRM_BYTES(create_sw_icm_in),
-                       MLX5_OBJ_TYPE_SW_ICM)
-            .set(inside(kObject, PRM(sw_icm, sw_icm_start_addr)), address)
-            .set(inside(kObject, PRM(sw_icm, log_sw_icm_size)), log_bytes);
+        return icm_request(address, log_bytes);
     }
     static Request about(uint16_t opcode, uint32_t icm) {
-        return Request(opcode, PRM_BYTES(general_obj_in_cmd_hdr), MLX5_OBJ_TYPE_SW_ICM)
-            .set(PRM(general_obj_in_cmd_hdr, obj_id), icm);
+        return about_object(opcode, icm, MLX5_OBJ_TYPE_SW_ICM);
     }
     static Request destroy(uint32_t icm) { return about(MLX5_CMD_OP_DESTROY_GENERAL_OBJECT, icm); }
     /// ICM numbers have all 32 bits.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Flow meters by command: their owner, their number, and entries that name them.
+#include "tests/unit/prm/object_requests.hpp"
 #include "tests/unit/prm/transports.hpp"
 
 namespace prm_test {
@@ -13,17 +14,9 @@ class FlowMetersTest : public TransportTest {
   protected:
     FlowMetersTest() { pd = made(by(mine, REQUEST(ALLOC_PD, alloc_pd))); }
 
-    /// 2^log_range objects.
-    Request create(uint64_t log_range, Number access_pd) {
-        return Request(MLX5_CMD_OP_CREATE_GENERAL_OBJECT, PRM_BYTES(create_flow_meter_aso_obj_in),
-                       kType)
-            .set({0x63, 5}, log_range)
-            .set(inside(kCreate, PRM(flow_meter_aso_obj, meter_aso_access_pd)), access_pd);
-    }
-    Request create(uint64_t log_range = 0) { return create(log_range, pd); }
+    Request create(uint64_t log_range = 0) { return meters_request(log_range, pd); }
     static Request about(uint16_t opcode, Number number) {
-        return Request(opcode, PRM_BYTES(general_obj_in_cmd_hdr), kType)
-            .set(PRM(general_obj_in_cmd_hdr, obj_id), number);
+        return about_object(opcode, number, kType);
     }
     static Request query(Number number, uint64_t offset = 0) {
         return about(MLX5_CMD_OP_QUERY_GENERAL_OBJECT, number).set({0x61, 31}, offset);
@@ -62,7 +55,7 @@ class FlowMetersTest : public TransportTest {
 };
 
 TEST_P(FlowMetersTest, TheyAreTheirUsers) {
-    EXPECT_EQ(status(by(mine, create(0, 0xabcde))), FwStatus::bad_resource) << "no such PD";
+    EXPECT_EQ(status(by(mine, meters_request(0, 0xabcde))), FwStatus::bad_resource) << "no such PD";
     EXPECT_EQ(status(by(other, create())), FwStatus::bad_resource) << "somebody else's";
     const Number meters = made(by(mine, create()));
     for (const Request& command : {query(meters), destroy(meters)})
@@ -157,7 +150,7 @@ TEST_P(FlowMetersTest, EntriesThatAreRefused) {
     none.set(inside(kAso, PRM(execute_aso, valid)), 0);
     EXPECT_EQ(status(none), FwStatus::bad_parameter) << "none is valid";
     const Number foreign_pd = made(by(other, REQUEST(ALLOC_PD, alloc_pd)));
-    const Number foreign = made(by(other, create(0, foreign_pd)));
+    const Number foreign = made(by(other, meters_request(0, foreign_pd)));
     EXPECT_EQ(status(entry(table(kReceive), foreign)), FwStatus::bad_resource);
 }
 

@@ -12,28 +12,9 @@ class RcQpTest : public UsersTest {
   protected:
     RcQpTest() { cq = made(by(mine, cq_request(umem))); }
 
-    Request create() {
-        constexpr Field kContext = PRM(create_qp_in, qpc);
-        return by(mine, REQUEST(CREATE_QP, create_qp)
-                            .set(inside(kContext, PRM(qpc, pd)), pd)
-                            .set(inside(kContext, PRM(qpc, uar_page)), transport->uar)
-                            .set(inside(kContext, PRM(qpc, cqn_snd)), cq)
-                            .set(inside(kContext, PRM(qpc, cqn_rcv)), cq)
-                            .set(inside(kContext, PRM(qpc, log_sq_size)), 4)
-                            .set(inside(kContext, PRM(qpc, log_rq_size)), 2)
-                            .set(inside(kContext, PRM(qpc, dbr_umem_valid)), 1)
-                            .set(inside(kContext, Field{0x720, 32}), umem)
-                            .set(inside(kContext, PRM(qpc, dbr_addr)), kPage)
-                            .set(PRM(create_qp_in, wq_umem_valid), 1)
-                            .set({0x840, 32}, umem));
-    }
+    Request create() { return by(mine, rc_qp_request(cq)); }
     Request to_rtr(Number qpn, Number peer, bool force_loopback) {
-        constexpr Field kContext = PRM(init2rtr_qp_in, qpc);
-        return by(mine,
-                  REQUEST(INIT2RTR_QP, init2rtr_qp)
-                      .number(qpn)
-                      .set(inside(kContext, PRM(qpc, remote_qpn)), peer)
-                      .set(inside(kContext, PRM(qpc, primary_address_path.fl)), force_loopback));
+        return by(mine, init2rtr_request(qpn, peer, force_loopback));
     }
     FwStatus step(Request request, Number qpn) { return status(by(mine, request.number(qpn))); }
 

@@ -57,9 +57,10 @@ class ProcessTransport final : public Transport {
         eq = uverbs::PortFirmware::eq_of(0);
         uar = firmware_.with_firmware([](Firmware& firmware) {
             firmware.objects.act_for(kSharedUid);
-            firmware.objects.add(Kind::uar, 1, {});
+            constexpr Number kUar = pci::BarLayout::kFirstUar; // as the guest's
+            firmware.objects.add(Kind::uar, kUar, {});
             firmware.objects.act_for(0);
-            return Number{1};
+            return kUar;
         });
     }
     Answer run(Request request) override {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Virtio queues by command: what they use, what uses them, their states, and what is refused.
 #include "app/softhca/prm/virtio.hpp"
+#include "tests/unit/prm/object_requests.hpp"
 #include "tests/unit/prm/users.hpp"
 
 namespace prm_test {
 namespace {
 
-constexpr uint16_t kType = 0x0d, kCountersType = 0x1c;
 constexpr Field kCreate = PRM(create_virtio_net_q_in, obj_context);
 constexpr Field kQueue = inside(kCreate, PRM(virtio_net_q_object, virtio_q_context));
 constexpr Field kAnswer{8 * PRM_BYTES(general_obj_out_cmd_hdr), 0};
@@ -25,38 +25,13 @@ class VirtqsTest : public UsersTest {
                                      domain)))) {}
 
     /// Creates the queue with that index in the device: odd ones send.
-    Request create(uint64_t index = 1) {
-        Request request(MLX5_CMD_OP_CREATE_GENERAL_OBJECT, PRM_BYTES(create_virtio_net_q_in),
-                        kType);
-        for (const Field id :
-             {PRM(virtio_q, umem_1_id), PRM(virtio_q, umem_2_id), PRM(virtio_q, umem_3_id)})
-            request.set(of_queue(id), umem);
-        for (const Field bytes :
-             {PRM(virtio_q, umem_1_size), PRM(virtio_q, umem_2_size), PRM(virtio_q, umem_3_size)})
-            request.set(of_queue(bytes), kVirtqUmemBytes);
-        return by(mine, request.set(of_queue(PRM(virtio_q, queue_index)), index)
-                            .set(of_queue(PRM(virtio_q, queue_size)), 8)
-                            .set(of_queue(PRM(virtio_q, pd)), pd)
-                            .set(of_queue(PRM(virtio_q, virtio_version_1_0)), 1)
-                            .set(of_object(PRM(virtio_net_q_object, tisn_or_qpn)), tis)
-                            .set(of_object(PRM(virtio_net_q_object, hw_available_index)), 7)
-                            .set(of_object(PRM(virtio_net_q_object, hw_used_index)), 7));
-    }
-    static Request about(uint16_t opcode, Number number, uint16_t type = kType) {
-        return Request(opcode, PRM_BYTES(general_obj_in_cmd_hdr), type)
-            .set(PRM(general_obj_in_cmd_hdr, obj_id), number);
+    Request create(uint64_t index = 1) { return by(mine, virtq_request(umem, pd, tis, index)); }
+    static Request about(uint16_t opcode, Number number, uint16_t type = kVirtqType) {
+        return about_object(opcode, number, type);
     }
     static Request query(Number number) { return about(MLX5_CMD_OP_QUERY_GENERAL_OBJECT, number); }
-    static Request destroy(Number number, uint16_t type = kType) {
+    static Request destroy(Number number, uint16_t type = kVirtqType) {
         return about(MLX5_CMD_OP_DESTROY_GENERAL_OBJECT, number, type);
-    }
-    static Request modify(Number number, uint64_t state,
-                          uint64_t fields = MLX5_VIRTQ_MODIFY_MASK_STATE) {
-        constexpr Field kObject = PRM(modify_virtio_net_q_in, obj_context);
-        return Request(MLX5_CMD_OP_MODIFY_GENERAL_OBJECT, PRM_BYTES(modify_virtio_net_q_in), kType)
-            .set(PRM(general_obj_in_cmd_hdr, obj_id), number)
-            .set(inside(kObject, PRM(virtio_net_q_object, modify_field_select)), fields)
-            .set(inside(kObject, PRM(virtio_net_q_object, state)), state);
     }
     uint32_t seen(Number number, Field field) {
         return run(by(mine, query(number))).get(inside(kAnswer, field));
@@ -84,13 +59,7 @@ class VirtqsTest : public UsersTest {
                             .set(PRM(create_qp_in, wq_umem_valid), 1)
                             .set({0x840, 32}, umem));
     }
-    Request to_rtr(Number qpn, Number peer) {
-        constexpr Field kContext = PRM(init2rtr_qp_in, qpc);
-        return by(mine, REQUEST(INIT2RTR_QP, init2rtr_qp)
-                            .number(qpn)
-                            .set(inside(kContext, PRM(qpc, remote_qpn)), peer)
-                            .set(inside(kContext, PRM(qpc, primary_address_path.fl)), 1));
-    }
+    Request to_rtr(Number qpn, Number peer) { return by(mine, init2rtr_request(qpn, peer)); }
     void connect(Number qpn, Number peer) {
         ASSERT_EQ(step(REQUEST(RST2INIT_QP, rst2init_qp), qpn), FwStatus::ok);
         ASSERT_EQ(status(to_rtr(qpn, peer)), FwStatus::ok);
@@ -125,10 +94,10 @@ TEST_P(VirtqsTest, CapabilitiesSayWhatThereIs) {
         return run(REQUEST(QUERY_HCA_CAP, query_hca_cap, page))
             .get(inside(PRM(query_hca_cap_out, capability), field));
     };
-    constexpr Field kTypes = PRM(cmd_hca_cap, general_obj_types);
-    const auto types = cap(kGeneral, {kTypes.offset + 32, 32});
-    EXPECT_TRUE(types >> kType & 1);
-    EXPECT_TRUE(types >> kCountersType & 1);
+    constexpr Field kVirtqTypes = PRM(cmd_hca_cap, general_obj_types);
+    const auto types = cap(kGeneral, {kVirtqTypes.offset + 32, 32});
+    EXPECT_TRUE(types >> kVirtqType & 1);
+    EXPECT_TRUE(types >> kVirtqCountersType & 1);
     EXPECT_EQ(cap(kGeneral, PRM(cmd_hca_cap, event_cap)), 1u);
     constexpr uint32_t kObjectChange = 0x27;
     const Field heard = PRM(device_event_cap, user_affiliated_events[0]);
@@ -153,17 +122,17 @@ TEST_P(VirtqsTest, TheyGoThroughTheirStates) {
     EXPECT_EQ(seen(queue, PRM(virtio_net_q_object, state)), kInit);
     EXPECT_EQ(seen(queue, PRM(virtio_net_q_object, hw_available_index)), 7u);
     EXPECT_EQ(seen(queue, PRM(virtio_net_q_object, hw_used_index)), 7u);
-    EXPECT_EQ(status(by(mine, modify(queue, kSuspended))), FwStatus::bad_resource_state);
-    EXPECT_EQ(status(by(mine, modify(queue, kReady))), FwStatus::ok);
+    EXPECT_EQ(status(by(mine, virtq_change(queue, kSuspended))), FwStatus::bad_resource_state);
+    EXPECT_EQ(status(by(mine, virtq_change(queue, kReady))), FwStatus::ok);
     EXPECT_EQ(seen(queue, PRM(virtio_net_q_object, state)), kReady);
-    EXPECT_EQ(status(by(mine, modify(queue, kSuspended))), FwStatus::ok);
+    EXPECT_EQ(status(by(mine, virtq_change(queue, kSuspended))), FwStatus::ok);
     EXPECT_EQ(seen(queue, PRM(virtio_net_q_object, state)), kSuspended);
-    EXPECT_EQ(status(by(mine, modify(queue, kReady))), FwStatus::bad_resource_state);
+    EXPECT_EQ(status(by(mine, virtq_change(queue, kReady))), FwStatus::bad_resource_state);
     for (const uint64_t state : {kInit, kError, 9u})
-        EXPECT_EQ(status(by(mine, modify(queue, state))), FwStatus::bad_parameter);
-    EXPECT_EQ(status(by(mine, modify(queue, kReady, 8))), FwStatus::bad_parameter)
+        EXPECT_EQ(status(by(mine, virtq_change(queue, state))), FwStatus::bad_parameter);
+    EXPECT_EQ(status(by(mine, virtq_change(queue, kReady, 8))), FwStatus::bad_parameter)
         << "a dirty bitmap";
-    Request shorter = by(mine, modify(queue, kReady));
+    Request shorter = by(mine, virtq_change(queue, kReady));
     shorter.in.resize(shorter.in.size() - 4);
     EXPECT_EQ(status(shorter), FwStatus::bad_input_length);
     EXPECT_EQ(status(by(mine, destroy(queue))), FwStatus::ok);
@@ -172,7 +141,7 @@ TEST_P(VirtqsTest, TheyGoThroughTheirStates) {
 TEST_P(VirtqsTest, ErrorsAreSaid) {
     constexpr uint32_t kInternal = 5;
     const Number queue = made(create()); // its ring is nowhere
-    ASSERT_EQ(status(by(mine, modify(queue, kReady))), FwStatus::ok);
+    ASSERT_EQ(status(by(mine, virtq_change(queue, kReady))), FwStatus::ok);
     while (transport->device().poll() != 0) {
     }
     EXPECT_EQ(seen(queue, PRM(virtio_net_q_object, state)), kError);
@@ -183,16 +152,16 @@ TEST_P(VirtqsTest, ErrorsAreSaid) {
 
 TEST_P(VirtqsTest, TheyAreTheirUsers) {
     const Number queue = made(create());
-    for (const Request& command : {query(queue), modify(queue, kReady), destroy(queue)})
+    for (const Request& command : {query(queue), virtq_change(queue, kReady), destroy(queue)})
         EXPECT_EQ(status(by(other, command)), FwStatus::bad_resource);
     EXPECT_EQ(step(REQUEST(DEALLOC_PD, dealloc_pd), pd), FwStatus::resource_busy);
     EXPECT_EQ(step(REQUEST(DESTROY_TIS, destroy_tis), tis), FwStatus::resource_busy);
     EXPECT_EQ(status(by(mine, destroy(queue))), FwStatus::ok);
-    for (const Request& command : {query(queue), modify(queue, kReady), destroy(queue)})
+    for (const Request& command : {query(queue), virtq_change(queue, kReady), destroy(queue)})
         EXPECT_EQ(status(by(mine, command)), FwStatus::bad_resource);
     EXPECT_EQ(step(REQUEST(DESTROY_TIS, destroy_tis), tis), FwStatus::ok);
     EXPECT_EQ(status(by(mine, Request(MLX5_CMD_OP_MODIFY_GENERAL_OBJECT,
-                                      PRM_BYTES(modify_virtio_net_q_in), kCountersType))),
+                                      PRM_BYTES(modify_virtio_net_q_in), kVirtqCountersType))),
               FwStatus::bad_parameter)
         << "what has nothing to modify";
 }
@@ -289,18 +258,19 @@ TEST_P(VirtqsTest, TablesAreOfOneKindOfQueues) {
 
 TEST_P(VirtqsTest, CountersAreUsed) {
     const Number counters =
-        made(by(mine, about(MLX5_CMD_OP_CREATE_GENERAL_OBJECT, 0, kCountersType)));
+        made(by(mine, about(MLX5_CMD_OP_CREATE_GENERAL_OBJECT, 0, kVirtqCountersType)));
     const Number queue = made(create().set(of_queue(PRM(virtio_q, counter_set_id)), counters));
-    EXPECT_EQ(status(by(mine, destroy(counters, kCountersType))), FwStatus::resource_busy);
-    ASSERT_EQ(status(by(mine, modify(queue, kReady))), FwStatus::ok);
+    EXPECT_EQ(status(by(mine, destroy(counters, kVirtqCountersType))), FwStatus::resource_busy);
+    ASSERT_EQ(status(by(mine, virtq_change(queue, kReady))), FwStatus::ok);
     while (transport->device().poll() != 0) {
     }
-    const Request ask = by(mine, about(MLX5_CMD_OP_QUERY_GENERAL_OBJECT, counters, kCountersType));
+    const Request ask =
+        by(mine, about(MLX5_CMD_OP_QUERY_GENERAL_OBJECT, counters, kVirtqCountersType));
     EXPECT_EQ(run(ask).get(inside(kAnswer, PRM(virtio_q_counters, error_cqes))), 1u)
         << "its ring is nowhere";
     EXPECT_EQ(status(by(mine, destroy(queue))), FwStatus::ok);
     EXPECT_EQ(status(by(other, ask)), FwStatus::bad_resource);
-    EXPECT_EQ(status(by(mine, destroy(counters, kCountersType))), FwStatus::ok);
+    EXPECT_EQ(status(by(mine, destroy(counters, kVirtqCountersType))), FwStatus::ok);
     EXPECT_EQ(status(ask), FwStatus::bad_resource);
 }
 
