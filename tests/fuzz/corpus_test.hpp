@@ -8,8 +8,8 @@
 #include <filesystem>
 #include <fstream>
 #include <gtest/gtest.h>
+#include <map>
 #include <random>
-#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -26,20 +26,28 @@ inline void expect_no_problem(const Target& target, const std::vector<uint8_t>& 
     EXPECT_EQ(target.play(input), "") << target.name << ", " << which;
 }
 
+using Inputs = std::map<std::string, std::vector<uint8_t>>; ///< by file name
+
+[[nodiscard]] inline Inputs corpus_of(const char* target) {
+    Inputs inputs;
+    for (const auto& entry : std::filesystem::directory_iterator(corpus_folder() / target)) {
+        std::ifstream file(entry.path(), std::ios::binary);
+        const std::vector<char> bytes{std::istreambuf_iterator<char>(file), {}};
+        inputs[entry.path().filename()].assign(bytes.begin(), bytes.end());
+    }
+    EXPECT_FALSE(inputs.empty()) << target;
+    return inputs;
+}
+
 /// Plays `count` inputs of at most `longest` random bytes, or from the corpus with some bytes
 /// changed; most are the latter.
 inline void play_some(const Target& target, size_t count, size_t longest) {
-    std::set<std::filesystem::path> files; // sorted, unlike in a file system
-    for (const auto& entry : std::filesystem::directory_iterator(corpus_folder() / target.name))
-        files.insert(entry.path());
     std::vector<std::vector<uint8_t>> corpus;
-    for (const auto& path : files) {
-        std::ifstream file(path, std::ios::binary);
-        const std::vector<char> bytes{std::istreambuf_iterator<char>(file), {}};
-        corpus.emplace_back(bytes.begin(), bytes.end());
-        expect_no_problem(target, corpus.back(), path.filename());
+    for (const auto& [name, input] : corpus_of(target.name)) {
+        expect_no_problem(target, input, name);
+        corpus.push_back(input);
     }
-    EXPECT_FALSE(corpus.empty());
+    ASSERT_FALSE(corpus.empty());
     std::mt19937 random{1};
     for (size_t i = 0; i < count; ++i) {
         std::vector<uint8_t> input = i % 4 == 0 ? std::vector<uint8_t>(random() % longest)

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <span>
 #include <string>
 
@@ -32,14 +33,18 @@ namespace fuzz {
 /// a reason. Input: a byte for the engine; then for each rule, its attributes, items and actions.
 [[nodiscard]] std::string play_flows(std::span<const uint8_t> input);
 
-/// Firmware commands of a process, and what they make the device do. Input: for each command, a
-/// byte that selects it, one for its length, and its bytes. Only where there are kernel headers.
+/// Firmware commands of a process, and what they make the device do. Input: a byte for the format
+/// of steering entries; for each command, its opcode (low byte first), a byte that says what is put
+/// into it, one each for its modifier and its length, its bytes, and what is put where; after every
+/// eighth, a page and what is written there. Only where there are kernel headers.
 [[nodiscard]] std::string play_commands(std::span<const uint8_t> input);
+/// Plays it, and returns the opcodes of the commands that succeeded.
+[[nodiscard]] std::set<uint16_t> commands_done(std::span<const uint8_t> input);
 
 /// The same from a guest, through its command queue, whose slots and mailboxes also contain
-/// arbitrary bytes: the device gives each slot back. Input: a byte that selects a command, a slot
-/// or work of the device; then a command as above, or a byte that says which of the slot's bytes
-/// are made plausible, and these bytes.
+/// arbitrary bytes: the device gives each slot back. Input: a byte for the format of steering
+/// entries; then one that selects a command, a slot or work of the device; then a command as above,
+/// or a byte that says which of the slot's bytes are made plausible, and these bytes.
 [[nodiscard]] std::string play_mailboxes(std::span<const uint8_t> input);
 
 /// Calls of a program on an open uverbs device, and what its rings and the wire make the device do.
