@@ -4,6 +4,7 @@
 
 #include "app/softhca/core/icm.hpp"
 #include "app/softhca/core/rings/mlx5/ste/format.hpp"
+#include "tests/unit/softhca/collector.hpp"
 #include "tests/unit/softhca/testbed.hpp"
 
 #include <cstring>
@@ -53,6 +54,16 @@ class SteBed : public Testbed {
     void receive(const Bytes& frame) {
         wire->incoming.push_back(frame);
         run();
+    }
+    /// Receives one packet. The result: what observers are told of its way, then what became of it.
+    std::string traced(const Bytes& frame) {
+        Collector collector{true};
+        device->add_observer(collector);
+        receive(frame);
+        device->remove_observer(collector);
+        EXPECT_EQ(collector.passages.size(), 1u);
+        if (collector.passages.empty()) return "";
+        return collector.first_way() + collector.passages.front().verdict;
     }
     /// Receives one packet, and returns it as delivered.
     Bytes passed(const Bytes& frame) {

@@ -3,6 +3,9 @@
 #include "app/softhca/core/rings/mlx5/ste/v0/layout.hpp"
 #include "tests/unit/softhca/ste.hpp"
 
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
 namespace {
 
 using namespace testbed;
@@ -63,6 +66,35 @@ TEST_F(SteTest, AnEntryThatMatchesLeadsToItsTirWithATag) {
     receive(frames::build(spec));
     EXPECT_EQ(device->counters().delivered, 1u);
     EXPECT_EQ(device->counters().drop_rule, 1u) << "the miss address is that of drops";
+}
+
+TEST_F(SteTest, TracesShowEachEntryByItsAddress) {
+    receives();
+    Spec spec;
+    const Bytes source(spec.src.begin(), spec.src.end());
+    Ste first = ste(SteType::receive, to_tir(tir));
+    want(first, kL2Source, 0, source);
+    miss(first, entry_at(1));
+    put_ste(0, first);
+    put_ste(1, ste(SteType::receive, to_drop()));
+    const auto in_trace = [&](const std::string& text) { return testing::HasSubstr(text); };
+
+    post_buffers(rq, 1);
+    std::string way = traced(frames::build(spec));
+    EXPECT_THAT(way, in_trace(fmt::format("STE: {:#x}: hit\nSTE: to TIR {}\n", entry_at(0), tir)));
+    EXPECT_THAT(way, testing::EndsWith(fmt::format("delivered to RQ {} (WQE 0)", rq.number)));
+
+    spec.src[5] ^= 1;
+    way = traced(frames::build(spec));
+    EXPECT_THAT(way, in_trace(fmt::format("STE: {:#x}: miss, lookup 0x1c sees ", entry_at(0))));
+    EXPECT_THAT(way,
+                in_trace(fmt::format("STE: {:#x}: hit\nSTE: to the drop address\n", entry_at(1))));
+    EXPECT_THAT(way, testing::EndsWith("drop_rule (a rule says so)"));
+
+    put_ste(1, Ste{}); // of no type
+    way = traced(frames::build(spec));
+    EXPECT_THAT(way, in_trace(fmt::format("STE: {:#x} is no entry: dropped\n", entry_at(1))));
+    EXPECT_THAT(way, testing::EndsWith("drop_rule (a rule says so)"));
 }
 
 /// The device is not notified: programs write entries by RDMA.

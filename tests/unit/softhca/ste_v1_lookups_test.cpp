@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Software steering, format 1: what each lookup sees of a packet. The positions of fields are taken
-// again from mlx5_ifc.h, byte by byte.
+// Software steering, format 1: what each lookup sees of a packet, and what traces say of it. The
+// positions of fields are taken again from mlx5_ifc.h, byte by byte.
 #include "tests/unit/softhca/ste_frames.hpp"
 #include "tests/unit/softhca/ste_v1.hpp"
 
 #include <cctype>
+#include <fmt/format.h>
+#include <gmock/gmock.h>
 
 namespace {
 
@@ -218,6 +220,40 @@ TEST_F(SteV1Sends, ALookupOfTheLastRegistersSeesWhatWasSet) {
     want(second, 0x110, 4, {1, 2, 3, 4});
     put_ste(1, second);
     EXPECT_EQ(passed(frames::build(kV4)), frames::build(kV4));
+}
+
+using SteV1Traces = SteV1Bed;
+
+TEST_F(SteV1Traces, TracesShowEachEntryByItsAddress) {
+    receives();
+    Spec spec;
+    constexpr uint16_t kL2Source = 0x005;
+    const Bytes source(spec.src.begin(), spec.src.end());
+    MaskSte first = mask_ste(to_tir(tir));
+    want(first, kL2Source, 4, source);
+    miss(first.head, entry_at(1));
+    put_ste(0, first);
+    MaskSte last = mask_ste(to_drop());
+    put_ste(1, last);
+    const auto in_trace = [&](const std::string& text) { return testing::HasSubstr(text); };
+
+    post_buffers(rq, 1);
+    std::string way = traced(frames::build(spec));
+    EXPECT_THAT(way, in_trace(fmt::format("STE: {:#x}: hit\nSTE: to TIR {}\n", entry_at(0), tir)));
+    EXPECT_THAT(way, testing::EndsWith(fmt::format("delivered to RQ {} (WQE 0)", rq.number)));
+
+    spec.src[5] ^= 1;
+    way = traced(frames::build(spec));
+    EXPECT_THAT(way, in_trace(fmt::format("STE: {:#x}: miss, lookup 0x05 sees ", entry_at(0))));
+    EXPECT_THAT(way,
+                in_trace(fmt::format("STE: {:#x}: hit\nSTE: to the drop address\n", entry_at(1))));
+    EXPECT_THAT(way, testing::EndsWith("drop_rule (a rule says so)"));
+
+    last.head.definer = 0xee; // no lookup has that number
+    put_ste(1, last);
+    way = traced(frames::build(spec));
+    EXPECT_THAT(way, in_trace(fmt::format("STE: {:#x} is no entry: dropped\n", entry_at(1))));
+    EXPECT_THAT(way, testing::EndsWith("drop_rule (a rule says so)"));
 }
 
 } // namespace
