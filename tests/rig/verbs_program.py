@@ -12,6 +12,7 @@ SUITES = [
     "DevxMeterTest",
     "DevxPacingTest",
     "DevxQueueTest",
+    "DevxRightsTest",
     "DevxTest",
     "EventsTest",
     "FlowDvTest",

@@ -153,5 +153,18 @@ TEST_F(RefusedTest, CqsThatNoLibraryAsksFor) {
     munmap(memory, 2 * kRing);
 }
 
+/// A context brings no doorbell pages of its own, whose numbers these would be.
+TEST_F(RefusedTest, NumbersOfDoorbellPagesThatAContextDoesNotHave) {
+    for (const uint32_t index : {0u, 1u, ~0u}) {
+        uint32_t number = 0;
+        EXPECT_EQ(Request(MLX5_IB_OBJECT_DEVX, MLX5_IB_METHOD_DEVX_QUERY_UAR)
+                      .in(MLX5_IB_ATTR_DEVX_QUERY_UAR_USER_IDX, &index, sizeof index)
+                      .out(MLX5_IB_ATTR_DEVX_QUERY_UAR_DEV_IDX, number)
+                      .send(fd()),
+                  EINVAL)
+            << index;
+    }
+}
+
 } // namespace
 } // namespace test

@@ -1,47 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What a kernel demands of users of raw packets and pinned memory. On softhca, with --enforce.
+#include "tests/functional/uverbs/rights.hpp"
 #include "tests/functional/uverbs/verbs.hpp"
 
-#include <linux/capability.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 namespace test {
 namespace {
-
-using Sets = std::array<__user_cap_data_struct, _LINUX_CAPABILITY_U32S_3>;
-
-Sets capabilities() {
-    __user_cap_header_struct header{.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
-    Sets sets{};
-    EXPECT_EQ(syscall(SYS_capget, &header, sets.data()), 0);
-    return sets;
-}
-
-bool has(unsigned capability) {
-    return capabilities()[CAP_TO_INDEX(capability)].effective & CAP_TO_MASK(capability);
-}
-
-/// Removes a capability from this thread during its lifetime.
-class Without {
-  public:
-    explicit Without(unsigned capability) : before_(capabilities()) {
-        Sets sets = before_;
-        sets[CAP_TO_INDEX(capability)].effective &= ~CAP_TO_MASK(capability);
-        set(sets);
-    }
-    ~Without() { set(before_); }
-    Without(const Without&) = delete;
-    Without& operator=(const Without&) = delete;
-
-  private:
-    static void set(const Sets& sets) {
-        __user_cap_header_struct header{.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
-        EXPECT_EQ(syscall(SYS_capset, &header, sets.data()), 0);
-    }
-    Sets before_;
-};
 
 /// Sets the soft limit on pinned memory, in pages, during its lifetime.
 class MemoryLimit {
@@ -64,6 +29,15 @@ class RightsTest : public VerbsTest {
     [[nodiscard]] MrHandle reg(size_t pages) {
         errno = 0;
         return MrHandle(ibv_reg_mr(pd.get(), memory.data(), pages * 4096, IBV_ACCESS_LOCAL_WRITE));
+    }
+    [[nodiscard]] static ContextHandle open_devx() {
+        int count = 0;
+        ibv_device** const devices = ibv_get_device_list(&count);
+        mlx5dv_context_attr attributes{};
+        attributes.flags = MLX5DV_CONTEXT_FLAGS_DEVX;
+        ContextHandle opened(count ? mlx5dv_open_device(devices[0], &attributes) : nullptr);
+        ibv_free_device_list(devices);
+        return opened;
     }
     [[nodiscard]] ibv_qp* try_qp(ibv_cq* cq, ibv_qp_type type = IBV_QPT_RAW_PACKET,
                                  uint32_t max_recv_wr = 8) {
@@ -102,6 +76,55 @@ TEST_F(RightsTest, FlowsNeedCapNetRaw) {
     const Without raw(CAP_NET_RAW);
     EXPECT_FALSE(FlowBuilder().add(eth_spec()).create(qp.get()));
     EXPECT_EQ(errno, EPERM);
+}
+
+TEST_F(RightsTest, FlowsInTheDevicesLayoutNeedCapNetRaw) {
+    if (!has(CAP_NET_RAW)) return; // without a QP there is no flow
+    const CqHandle cq = make_cq();
+    const QpHandle qp(try_qp(cq.get()));
+    ASSERT_TRUE(qp);
+    to_state(qp.get(), IBV_QPS_INIT);
+    std::array<uint64_t, 9> none{64}; // mlx5dv_flow_match_parameters: all packets
+    auto* const match = reinterpret_cast<mlx5dv_flow_match_parameters*>(none.data());
+    mlx5dv_flow_matcher_attr attributes{};
+    attributes.type = IBV_FLOW_ATTR_NORMAL;
+    attributes.match_mask = match;
+    const Handle<mlx5dv_flow_matcher, mlx5dv_destroy_flow_matcher> matcher(
+        mlx5dv_create_flow_matcher(context.get(), &attributes));
+    ASSERT_TRUE(matcher) << std::strerror(errno);
+    mlx5dv_flow_action_attr action{};
+    action.type = MLX5DV_FLOW_ACTION_DEST_IBV_QP;
+    action.qp = qp.get();
+    const auto create = [&] {
+        errno = 0;
+        return FlowHandle(mlx5dv_create_flow(matcher.get(), match, 1, &action));
+    };
+    EXPECT_TRUE(create()) << std::strerror(errno);
+    const Without raw(CAP_NET_RAW);
+    EXPECT_FALSE(create());
+    EXPECT_EQ(errno, EPERM);
+}
+
+/// Both rights are needed.
+TEST_F(RightsTest, SteeringMemoryNeedsCapNetRawAndCapSysRawio) {
+    const ContextHandle devx = open_devx();
+    ASSERT_TRUE(devx) << std::strerror(errno);
+    const auto allocate = [&] {
+        ibv_alloc_dm_attr wanted{};
+        wanted.length = 4096;
+        mlx5dv_alloc_dm_attr kind{};
+        kind.type = MLX5DV_DM_TYPE_STEERING_SW_ICM;
+        errno = 0;
+        ibv_dm* const memory = mlx5dv_alloc_dm(devx.get(), &wanted, &kind);
+        if (!memory) return errno;
+        EXPECT_EQ(ibv_free_dm(memory), 0);
+        return 0;
+    };
+    EXPECT_EQ(allocate(), has(CAP_NET_RAW) && has(CAP_SYS_RAWIO) ? 0 : EPERM);
+    for (const unsigned capability : {CAP_NET_RAW, CAP_SYS_RAWIO}) {
+        const Without right(capability);
+        EXPECT_EQ(allocate(), EPERM) << capability;
+    }
 }
 
 TEST_F(RightsTest, PinnedMemoryIsLimited) {
