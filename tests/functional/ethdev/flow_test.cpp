@@ -2,47 +2,10 @@
 // rte_flow rules, indirect actions and port stop: RTE_ETH_DEV_CAPA_FLOW_RULE_KEEP and
 // RTE_ETH_DEV_CAPA_FLOW_SHARED_OBJECT_KEEP say that they are kept. Also an item that testpmd 22.11
 // cannot express.
-#include "tests/functional/ethdev/port.hpp"
+#include "tests/functional/ethdev/flow_rules.hpp"
 
 namespace test {
 namespace {
-
-class FlowRules : public PortTest {
-  protected:
-    void TearDown() override {
-        rte_flow_error error{};
-        EXPECT_EQ(rte_flow_flush(kPort, &error), 0) << error.message;
-        PortTest::TearDown();
-    }
-
-    /// Sends what matches to this queue.
-    [[nodiscard]] static rte_flow* add_rule(const rte_flow_item* pattern, uint16_t queue) {
-        const rte_flow_action_queue target{.index = queue};
-        return add_rule(pattern, {.type = RTE_FLOW_ACTION_TYPE_QUEUE, .conf = &target});
-    }
-    [[nodiscard]] static rte_flow* add_rule(const rte_flow_item* pattern,
-                                            const rte_flow_action& action) {
-        const rte_flow_action actions[] = {action,
-                                           {.type = RTE_FLOW_ACTION_TYPE_END, .conf = nullptr}};
-        rte_flow_attr attributes{};
-        attributes.ingress = 1;
-        rte_flow_error error{};
-        rte_flow* const rule = rte_flow_create(kPort, &attributes, pattern, actions, &error);
-        EXPECT_NE(rule, nullptr) << error.message;
-        return rule;
-    }
-    /// The queue on which the frame comes back; -1: none.
-    [[nodiscard]] static int queue_of(const Frame& content) {
-        EXPECT_TRUE(send(mbuf_of(rx_pool(), content)));
-        for (unsigned patience = 0; patience < 5000; ++patience)
-            for (uint16_t queue = 0; queue < kQueues; ++queue)
-                if (rte_mbuf* const packet = receive(queue, 1)) {
-                    rte_pktmbuf_free(packet);
-                    return queue;
-                }
-        return -1;
-    }
-};
 
 class FlowKeep : public FlowRules {
   protected:
