@@ -52,7 +52,8 @@ def flow_stack(open_stack: Callable[..., ContextManager[Stack]], datapath: str,
 def engines_of(stack: StackBase, group: int) -> Counter[str]:
     """The number of the device's rules in a group, by engine."""
     dump = stack.testpmd.command("flow dump 0 all")
-    return Counter(re.findall(rf"ingress group {group} .* \(by (.*)\)", dump))
+    named = f"group {group} " if group else ""  # group 0 is not
+    return Counter(re.findall(rf"ingress {named}priority .* \(by (.*)\)", dump))
 
 
 @contextmanager
