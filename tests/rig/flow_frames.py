@@ -36,7 +36,7 @@ NUMBERS: dict[str, list[int]] = {
     "icmp.ident": [1, 0x1234], "icmp.seq": [1, 2], "icmp6.type": [128, 129], "icmp6.code": [0, 1],
     "esp.spi": [1, 0x12345678], "gre_key.value": [7, 0x12345678], "vxlan.vni": [5, 0x123456],
     "vxlan-gpe.vni": [5, 0x123456], "geneve.vni": [5, 0x123456], "nvgre.tni": [5, 0x123456],
-    "gtp.teid": [5, 0x12345678], "gtp.msg_type": [255, 255, 255, 1], "mpls.label": [16, 0x12345],
+    "gtp.teid": [5, 0x12345678], "gtp.msg_type": [255, 255, 255, 1], "mpls.label": [16, 0x12345], "mpls.tc": [0, 5],
 }
 
 PLAIN: list[tuple[str, ...]] = [
@@ -154,7 +154,7 @@ def _header(layer: Layer, above: Sequence[Layer], rest: bytes) -> bytes:
         case "arp_eth_ipv4":
             put(0, 64, 0x0001080006040001)
         case "mpls":
-            put(20, 12, 0x140)  # bottom of the stack, TTL 64
+            put(23, 9, 0x140)  # bottom of the stack, TTL 64
         case "ipv4":
             extra = b"\x01" * 4 if layer.options else b""
             put(0, 8, 0x45 + layer.options)

@@ -21,9 +21,9 @@ HEADERS: dict[str, tuple[int, dict[str, tuple[int, int]]]] = {
     "eth": (14, {"dst": (0, 48), "src": (48, 48), "type": (96, 16)}),
     "vlan": (4, {"pcp": (0, 3), "dei": (3, 1), "vid": (4, 12), "tci": (0, 16), "inner_type": (16, 16)}),
     "arp_eth_ipv4": (28, {}),
-    "mpls": (4, {"label": (0, 20)}),
-    "ipv4": (20, {"tos": (8, 8), "packet_id": (32, 16), "fragment_offset": (48, 16), "ttl": (64, 8),
-                  "proto": (72, 8), "src": (96, 32), "dst": (128, 32)}),
+    "mpls": (4, {"label": (0, 20), "tc": (20, 3), "s": (23, 1)}),
+    "ipv4": (20, {"version_ihl": (0, 8), "tos": (8, 8), "packet_id": (32, 16), "fragment_offset": (48, 16),
+                  "ttl": (64, 8), "proto": (72, 8), "src": (96, 32), "dst": (128, 32)}),
     "ipv6": (40, {"tc": (4, 8), "flow": (12, 20), "proto": (48, 8), "hop": (56, 8), "src": (64, 128),
                   "dst": (192, 128)}),
     "tcp": (20, {"src": (0, 16), "dst": (16, 16), "flags": (104, 8)}),
@@ -31,13 +31,13 @@ HEADERS: dict[str, tuple[int, dict[str, tuple[int, int]]]] = {
     "icmp": (8, {"type": (0, 8), "code": (8, 8), "ident": (32, 16), "seq": (48, 16)}),
     "icmp6": (8, {"type": (0, 8), "code": (8, 8)}),
     "esp": (8, {"spi": (0, 32)}),
-    "gre": (4, {"protocol": (16, 16)}),
+    "gre": (4, {"c_bit": (0, 1), "k_bit": (2, 1), "s_bit": (3, 1), "protocol": (16, 16)}),
     "gre_key": (4, {"value": (0, 32)}),
     "nvgre": (8, {"tni": (32, 24)}),
     "vxlan": (8, {"vni": (32, 24)}),
     "vxlan-gpe": (8, {"vni": (32, 24)}),
-    "geneve": (8, {"vni": (32, 24), "protocol": (16, 16)}),
-    "gtp": (8, {"msg_type": (8, 8), "teid": (32, 32)}),
+    "geneve": (8, {"optlen": (2, 6), "vni": (32, 24), "protocol": (16, 16)}),
+    "gtp": (8, {"v_pt_rsv_flags": (0, 8), "msg_type": (8, 8), "teid": (32, 32)}),
     "meta": (4, {"data": (0, 32)}),  # metadata of a packet
 }
 # What an item without a mask matches ("Default mask matches …" of the rte_flow guide).
@@ -84,6 +84,8 @@ def dissect(frame: bytes) -> list[Header]:
 def _headers(frame: bytes, at: int, kind: str | None) -> Iterator[Header]:
     while kind is not None:
         header = Header(kind, frame[at : at + HEADERS[kind][0]], at)
+        if kind == "ipv4" and (header.get(0, 4) != 4 or header.get(4, 4) < 5):
+            return
         yield header
         at += len(header.data)
         if kind == "eth" or kind == "vlan":
@@ -127,11 +129,31 @@ def _headers(frame: bytes, at: int, kind: str | None) -> Iterator[Header]:
             at += 4 * (header.data[0] & 0x3F)
             kind = NEXT_OF_TYPE.get(header.get(16, 16))
         elif kind == "mpls":
-            kind = {4: "ipv4", 6: "ipv6"}.get(frame[at] >> 4, "eth")
+            at = _bottom(frame, header.at)
+            kind = {4: "ipv4", 6: "ipv6"}.get(frame[at] >> 4, "eth") if at else None
         elif kind == "gtp":
+            at = _behind_gtp_options(frame, header)
             kind = {4: "ipv4", 6: "ipv6"}.get(frame[at] >> 4) if header.data[1] == 255 else None
         else:
             return
+
+
+def _bottom(frame: bytes, at: int) -> int:
+    """The end of a stack of labels (RFC 3032); 0: longer than the eight labels that devices look at."""
+    for end in range(at + 4, at + 36, 4):
+        if frame[end - 2] & 1:
+            return end
+    return 0
+
+
+def _behind_gtp_options(frame: bytes, header: Header) -> int:
+    """The end of the optional word and of the extension headers (3GPP TS 29.281, 5.1 and 5.2)."""
+    at = header.at + len(header.data)
+    if header.data[0] & 7:
+        at += 4
+        while header.data[0] & 4 and frame[at - 1] and frame[at]:
+            at += 4 * frame[at]
+    return at
 
 
 # -- rules -------------------------------------------------------------------------------------------

@@ -13,6 +13,9 @@ from .packets import marker
 
 QUEUES = 4
 LONGEST_LINE = 480  # testpmd reads 512 characters
+# What other drivers do not match.
+UNLIKE = {("mpls", "tc"), ("mpls", "s"), ("ipv4", "version_ihl"), ("gre", "c_bit"), ("gre", "k_bit"), ("gre", "s_bit"),
+          ("geneve", "optlen"), ("gtp", "v_pt_rsv_flags")}
 COPY_MARK = 1000  # marks of copies, from here on
 
 
@@ -24,7 +27,8 @@ def _condition(kind: str, name: str, number: int, dice: Dice) -> Condition:
     is_type = (kind, name) in (("eth", "type"), ("vlan", "inner_type"))
     if way < 0.55 or is_type or (dice.plain and name in ("proto", "protocol")):
         return Condition(name, number, full)
-    if way < 0.9 or bits > 16 or dice.plain or name in ("pcp", "dei", "vid"):  # these are one rte_flow field
+    of_one_field = name in ("pcp", "dei", "vid") or kind == "mpls"  # of rte_flow
+    if way < 0.9 or bits > 16 or dice.plain or of_one_field:
         mask = full << dice.randrange(bits) & full if dice.random() < 0.4 else 0
         while not mask:
             mask = dice.getrandbits(bits)
@@ -36,7 +40,8 @@ def _condition(kind: str, name: str, number: int, dice: Dice) -> Condition:
 
 def _names(kind: str, dice: Dice) -> list[str]:
     names = [name for name in HEADERS[kind][1]
-             if name != "fragment_offset" and dice.asks(kind, name, 0.35)]
+             if name != "fragment_offset" and not (dice.plain and (kind, name) in UNLIKE)
+             and dice.asks(kind, name, 0.35)]
     if "tci" in names:  # the whole tag, or parts of it
         return [name for name in names if name in ("tci", "inner_type")]
     return names

@@ -8,9 +8,9 @@ from .stack_base import StackBase
 
 CONFIGURED = 64  # operations per queue
 _LONGEST_RULE = 370  # in testpmd's syntax: it reads 512 characters, which include the table
-# Fields that determine how a pattern is parsed, or that the next item determines.
+# Fields that determine how a pattern is parsed, or that the item or the next one determines.
 _DECIDING = {"type", "inner_type", "has_vlan", "has_more_vlan", "has_frag_ext", "fragment_offset", "proto",
-             "protocol"}
+             "protocol", "version_ihl", "k_bit"}
 
 
 def configure(stack: StackBase) -> None:

@@ -8,6 +8,7 @@ from typing import Callable
 from .flow_model import HEADERS, Item, Rule
 
 _TEXT: dict[int, Callable[[int], str]] = {
+    1: str,  # testpmd's booleans are no hexadecimal numbers
     48: lambda number: ":".join(f"{byte:02x}" for byte in number.to_bytes(6, "big")),
     128: lambda number: str(ipaddress.IPv6Address(number)),
 }

@@ -46,8 +46,9 @@ def features(section: str) -> dict[str, str]:
     return dict(table[section])
 
 
-# Fields that testpmd names differently from the guide, or splits.
-_PARTS = {"tci": ("tci", "pcp", "dei", "vid"), "key": ("value",)}
+# Fields that testpmd names differently from the guide, splits or joins.
+_PARTS = {"tci": ("tci", "pcp", "dei", "vid"), "key": ("value",), "ihl": ("version_ihl",), "c bit": ("c_bit",),
+          "k bit": ("k_bit",), "s bit": ("s_bit",)}
 
 
 @dataclass(frozen=True)

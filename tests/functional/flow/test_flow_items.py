@@ -367,11 +367,11 @@ def test_layers_without_conditions(stack: Stack, engine: str, pattern: str) -> N
 
 # Fields that testpmd names differently from the guide, and those that it cannot express, which are in FlowFields of
 # ethdev-test.
-IN_TESTPMD = {("ipv4", "version"): "version_ihl", ("ipv4", "ihl"): "version_ihl"}
+IN_TESTPMD = {("ipv4", "version"): "version_ihl"}
 NOT_IN_TESTPMD = {
     ("mpls", "ttl"), ("ipv6", "version"), ("tcp", "sent_seq"), ("tcp", "recv_ack"), ("esp", "seq"),
     *(("gre", name) for name in ("reserved bit", "rsvd0", "version")),
-    *(("nvgre", name) for name in ("c bit", "reserved bit", "k bit", "s bit", "rsvd0", "version",
+    *(("nvgre", name) for name in ("c_bit", "reserved bit", "k_bit", "s_bit", "rsvd0", "version",
                                    "protocol", "flow_id")),
     ("vxlan-gpe", "flags"), ("vxlan-gpe", "protocol"), ("geneve", "o bit"),
 }
