@@ -113,7 +113,12 @@ TYPES = {
     "udp": (("udp4", "udp6"), ("udp4", "udp6", "fragment")),
     "tcp": (("tcp4", "tcp6"), ("tcp4", "tcp6")),
     "all": (("udp4", "udp6", "tcp4", "tcp6"), tuple(KINDS)),
+    "ipv4-udp": (("udp4",), ("udp4", "fragment")),
+    "ipv6-tcp": (("tcp6",), ("tcp6",)),
+    "ipv4-frag": ((), ("ipv4",)),  # packets of other protocols, fragments or not
 }
+# A single type has no name there, but the number of its flow type.
+NUMBERS = {"ipv4-frag": "3", "ipv4-udp": "5", "ipv6-tcp": "10"}
 
 
 # In the guest on one kind of rings only, as the kernel creates the hash tables.
@@ -122,7 +127,7 @@ TYPES = {
 def test_queue_and_hash_are_toeplitz(stack: Stack, types: str, kind: str) -> None:
     """Packets that are not hashed go to the first entry of the table."""
     by_port, hashed = TYPES[types]
-    stack.testpmd.silent(f"port config all rss {types}")
+    stack.testpmd.silent(f"port config all rss {NUMBERS.get(types, types)}")
     key = stack.testpmd.rss_key(0)
     table = stack.testpmd.reta(0, stack.testpmd.reta_size(0))
     numbers = range(1, 4000, 499)
