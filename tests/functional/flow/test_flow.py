@@ -348,6 +348,34 @@ REFUSED = {
     "ingress pattern eth / udp / end actions drop / end":
         "item udp is out of order: it needs item ipv4 or ipv6 right before it, not eth",
     "ingress pattern eth / ipv4 / sctp / end actions drop / end": "ipv4 or ipv6 with proto 132",
+    "ingress pattern eth / ipv4 / udp / gtpc / end actions drop / end": "use item udp with dst 2123",
+    "ingress pattern eth / ipv4 / udp / gtpu / gtp_psc / end actions drop / end":
+        "item gtp_psc is not supported: .*: use item gtp, where bit 0x04 of v_pt_rsv_flags tells",
+    "ingress pattern eth / ipv4 / udp / geneve / geneve-opt / end actions drop / end":
+        "item geneve_opt is not supported: .*: use item geneve, where optlen tells",
+    "ingress pattern eth / ipv6 / ipv6_ext / end actions drop / end":
+        "item ipv6_ext is not supported: .*: use item ipv6, where proto is the protocol after them",
+    "ingress pattern raw / end actions drop / end": "item raw is not supported: .*: name the header items",
+    "ingress pattern eth / integrity level is 0 / end actions drop / end":
+        "item integrity is not supported: .*: use the Rx checksum offloads",
+    "ingress pattern eth / ipv4 / tcp / conntrack is 1 / end actions drop / end":
+        "item conntrack is not supported: .*: use item tcp, where flags tell",
+    "ingress pattern port_id / eth / end actions drop / end":
+        "item port_id is not supported: there is no embedded switch, .*: make the rule on that port",
+    "ingress pattern represented_port / eth / end actions drop / end":
+        "item represented_port is not supported: there is no embedded switch",
+    "ingress pattern port_representor / eth / end actions drop / end":
+        "item port_representor is not supported: there is no embedded switch",
+    "ingress pattern eth / end actions passthru / end":
+        "action passthru is not supported: the device tries no other rule .*: use jump, and rules of that group",
+    "ingress pattern eth / ipv4 / tcp / end actions conntrack / end":
+        "action conntrack is not supported: .*: use queue or rss for the packets of item tcp",
+    "ingress pattern eth / end actions port_id id 0 / end":
+        "action port_id is not supported: there is no embedded switch .*: use queue",
+    "ingress pattern eth / end actions represented_port ethdev_port_id 0 / end":
+        "action represented_port is not supported: there is no embedded switch",
+    "ingress pattern eth / end actions port_representor port_id 0 / end":
+        "action port_representor is not supported: there is no embedded switch",
     "ingress pattern eth / mark id is 7 / end actions drop / end": "item mark: no rule has set it before",
     "ingress pattern eth / any num is 2 / end actions drop / end": "item any: a number of headers",
     "ingress pattern eth / any / ipv4 / end actions drop / end": "item ipv4 after item any",

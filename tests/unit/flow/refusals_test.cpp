@@ -53,6 +53,43 @@ TEST_F(RefusalsTest, NameTheItemThatTheEngineLacks) {
     EXPECT_EQ(error.cause, &rule.pattern()[1]) << text;
 }
 
+/// Of IPv6's flags, devices tell one.
+TEST_F(RefusalsTest, NameTheExtensionHeader) {
+    using Item = rte_flow_item_ipv6;
+    const std::pair<const char*, void (*)(Item&)> kFlags[] = {
+        {"has_hop_ext", [](Item& ipv6) { ipv6.has_hop_ext = 1; }},
+        {"has_route_ext", [](Item& ipv6) { ipv6.has_route_ext = 1; }},
+        {"has_auth_ext", [](Item& ipv6) { ipv6.has_auth_ext = 1; }},
+        {"has_esp_ext", [](Item& ipv6) { ipv6.has_esp_ext = 1; }},
+        {"has_dest_ext", [](Item& ipv6) { ipv6.has_dest_ext = 1; }},
+        {"has_mobil_ext", [](Item& ipv6) { ipv6.has_mobil_ext = 1; }},
+        {"has_hip_ext", [](Item& ipv6) { ipv6.has_hip_ext = 1; }},
+        {"has_shim6_ext", [](Item& ipv6) { ipv6.has_shim6_ext = 1; }},
+        {"reserved", [](Item& ipv6) { ipv6.reserved = 1; }}};
+    for (const auto& [name, set] : kFlags) {
+        const auto spec = zeroed<Item>();
+        auto mask = zeroed<Item>();
+        mask.has_frag_ext = 1;
+        set(mask);
+        const Rule rule = Rule()
+                              .item(RTE_FLOW_ITEM_TYPE_ETH)
+                              .item(RTE_FLOW_ITEM_TYPE_IPV6, &spec, &mask)
+                              .queue(0);
+        EXPECT_THAT(refused(rule), testing::HasSubstr(fmt::format("item ipv6: field {} cannot be "
+                                                                  "matched",
+                                                                  name)));
+        EXPECT_EQ(error.type, RTE_FLOW_ERROR_TYPE_ITEM_MASK) << name;
+        EXPECT_EQ(error.cause, &rule.pattern()[1]) << name;
+    }
+}
+
+/// testpmd has no way to ask for it.
+TEST_F(RefusalsTest, SayWhatWorksInsteadOfASecuritySession) {
+    EXPECT_THAT(refused(ipv4().action(RTE_FLOW_ACTION_TYPE_SECURITY)),
+                testing::HasSubstr("action security is not supported: there are no sessions of "
+                                   "rte_security: use queue or rss"));
+}
+
 TEST_F(RefusalsTest, NameAttributes) {
     Rule later = ipv4().queue(0);
     later.attr.group = 1;

@@ -389,9 +389,18 @@ struct Refusal {
     rte_flow_action_type type;
     const char* why;
 };
+constexpr const char* kNoSwitch = "there is no embedded switch that could pass packets to another "
+                                  "port: use queue, and send them from the application";
 constexpr Refusal kRefused[] = {
     {RTE_FLOW_ACTION_TYPE_PASSTHRU, "the device tries no other rule of a group after the first one "
                                     "that matches: use jump, and rules of that group"},
+    {RTE_FLOW_ACTION_TYPE_CONNTRACK, "connections are not tracked: use queue or rss for the "
+                                     "packets of item tcp, and track them in the application"},
+    {RTE_FLOW_ACTION_TYPE_SECURITY, "there are no sessions of rte_security: use queue or rss for "
+                                    "the packets of item esp, and decrypt in the application"},
+    {RTE_FLOW_ACTION_TYPE_PORT_ID, kNoSwitch},
+    {RTE_FLOW_ACTION_TYPE_REPRESENTED_PORT, kNoSwitch},
+    {RTE_FLOW_ACTION_TYPE_PORT_REPRESENTOR, kNoSwitch},
 };
 
 FlowResult<void> handle(ActionContext& context, const rte_flow_action& action) {

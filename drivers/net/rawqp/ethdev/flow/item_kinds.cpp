@@ -26,12 +26,7 @@ uint8_t vlan_flags(const void* item) {
 uint8_t ipv6_flags(const void* item) {
     rte_flow_item_ipv6 ipv6;
     std::memcpy(static_cast<void*>(&ipv6), item, sizeof ipv6);
-    const bool fragment = ipv6.has_frag_ext;
-    ipv6.has_frag_ext = 0;
-    uint32_t others;
-    std::memcpy(&others, reinterpret_cast<const char*>(&ipv6) + sizeof ipv6 - sizeof others,
-                sizeof others);
-    return static_cast<uint8_t>((fragment ? kFlag : 0) | (others != 0 ? kOthers : 0));
+    return ipv6.has_frag_ext ? kFlag : 0;
 }
 
 constexpr ItemKind kItems[] = {
@@ -74,11 +69,31 @@ struct Refusal {
     rte_flow_item_type type;
     const char* why;
 };
+constexpr const char* kNoSwitch =
+    "there is no embedded switch, and the rules of a port are for its own packets: make the rule "
+    "on that port, without this item";
 constexpr Refusal kRefused[] = {
     {RTE_FLOW_ITEM_TYPE_SCTP,
      "the device matches no SCTP ports: use item ipv4 or ipv6 with proto 132"},
     {RTE_FLOW_ITEM_TYPE_GTPC, "the device looks into GTP-U only: use item udp with dst 2123"},
-    {RTE_FLOW_ITEM_TYPE_RAW, "the device matches fields of headers, not bytes at an offset"},
+    {RTE_FLOW_ITEM_TYPE_GTP_PSC,
+     "extension headers of GTP-U are not matched: use item gtp, where bit 0x04 of v_pt_rsv_flags "
+     "tells whether there are any"},
+    {RTE_FLOW_ITEM_TYPE_GENEVE_OPT,
+     "options are not matched: use item geneve, where optlen tells whether there are any"},
+    {RTE_FLOW_ITEM_TYPE_IPV6_EXT,
+     "devices skip extension headers: use item ipv6, where proto is the protocol after them, or "
+     "ipv6_frag_ext"},
+    {RTE_FLOW_ITEM_TYPE_RAW,
+     "the device matches fields of headers, not bytes at an offset: name the header items"},
+    {RTE_FLOW_ITEM_TYPE_INTEGRITY,
+     "results of checks are not matched: use the Rx checksum offloads, which put them into each "
+     "mbuf"},
+    {RTE_FLOW_ITEM_TYPE_CONNTRACK,
+     "connections are not tracked: use item tcp, where flags tell how one begins and ends"},
+    {RTE_FLOW_ITEM_TYPE_PORT_ID, kNoSwitch},
+    {RTE_FLOW_ITEM_TYPE_REPRESENTED_PORT, kNoSwitch},
+    {RTE_FLOW_ITEM_TYPE_PORT_REPRESENTOR, kNoSwitch},
 };
 
 /// "eth, vlan, … or gtp".
@@ -128,6 +143,32 @@ LayerBytes any_mark() {
     LayerBytes bytes{};
     set_bits(bytes, 0, kTagBits, kMarked);
     return bytes;
+}
+
+/// The flag of item ipv6 that this mask asks for and a layer does not have; null: none.
+const char* other_flag(const void* mask) {
+    rte_flow_item_ipv6 ipv6;
+    std::memcpy(static_cast<void*>(&ipv6), mask, sizeof ipv6);
+    return ipv6.has_hop_ext     ? "has_hop_ext"
+           : ipv6.has_route_ext ? "has_route_ext"
+           : ipv6.has_auth_ext  ? "has_auth_ext"
+           : ipv6.has_esp_ext   ? "has_esp_ext"
+           : ipv6.has_dest_ext  ? "has_dest_ext"
+           : ipv6.has_mobil_ext ? "has_mobil_ext"
+           : ipv6.has_hip_ext   ? "has_hip_ext"
+           : ipv6.has_shim6_ext ? "has_shim6_ext"
+           : ipv6.reserved      ? "reserved"
+                                : nullptr;
+}
+
+FlowResult<void> check_extensions(const ItemKind& kind, const rte_flow_item& item) {
+    if (kind.protocol != Protocol::ipv6 || item.mask == nullptr) return {};
+    const char* const flag = other_flag(item.mask);
+    if (flag == nullptr) return {};
+    return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ITEM_MASK, &item,
+                  "item ipv6: field {} cannot be matched: devices skip extension headers: match "
+                  "proto, which is the protocol after them, or has_frag_ext",
+                  flag);
 }
 
 /// As everywhere in rte_flow, a last that is zero or equal to the spec asks for no range.
@@ -212,6 +253,7 @@ FlowResult<Asked> read_item(const ItemKind& kind, const rte_flow_item& item) {
     else
         for (const BitRange& range : kind.by_default)
             set_all_bits(asked.mask, range.bit, range.bits);
+    if (auto ok = check_extensions(kind, item); !ok) return tl::unexpected(ok.error());
     asked.value = read_bytes(kind, item.spec);
     if (item.last != nullptr) asked.last = read_bytes(kind, item.last);
     apply_mask(asked);

@@ -109,7 +109,6 @@ constexpr Field kIpv6[] = {
     {"src", 64, 128, {IBV_FLOW_SPEC_IPV6, 0}, headers(0x100)},
     {"dst", 192, 128, {IBV_FLOW_SPEC_IPV6, 128}, headers(0x180)},
     {"has_frag_ext", kFragment, 1, kNotInVerbs, kFrag},
-    {"has_*_ext", kOtherFlags, 1},
 };
 constexpr Field kTcp[] = {
     {"src", 0, 16, {IBV_FLOW_SPEC_TCP, 16}, headers(0xa0)},
