@@ -10,11 +10,16 @@
 
 namespace rawqp {
 
-template <class T> class PointerSet {
+struct NoStep {
+    void operator()() const {}
+};
+
+/// `Step` is called for each slot that an operation looks at: tests count them.
+template <class T, class Step = NoStep> class PointerSet {
   public:
     /// The object with this hash for which `same` returns true, or null.
     template <class Same> [[nodiscard]] T* find(uint64_t hash, Same same) const {
-        for (size_t at = hash & last(); slots_[at].object != nullptr; at = (at + 1) & last())
+        for (size_t at = hash & last(); holds(at); at = (at + 1) & last())
             if (slots_[at].hash == hash && same(*slots_[at].object)) return slots_[at].object;
         return nullptr;
     }
@@ -26,10 +31,10 @@ template <class T> class PointerSet {
     /// Removes an object that is in the set.
     void erase(uint64_t hash, const T& object) {
         size_t hole = hash & last();
-        while (slots_[hole].object != &object)
+        while (holds(hole) && slots_[hole].object != &object)
             hole = (hole + 1) & last();
         // Objects that the removed one had displaced move up.
-        for (size_t at = (hole + 1) & last(); slots_[at].object != nullptr; at = (at + 1) & last())
+        for (size_t at = (hole + 1) & last(); holds(at); at = (at + 1) & last())
             if (((at - slots_[at].hash) & last()) >= ((at - hole) & last())) {
                 slots_[hole] = slots_[at];
                 hole = at;
@@ -50,9 +55,14 @@ template <class T> class PointerSet {
         T* object = nullptr;
     };
     [[nodiscard]] size_t last() const { return slots_.size() - 1; }
+    /// Whether there is an object in this slot.
+    [[nodiscard]] bool holds(size_t at) const {
+        Step()();
+        return slots_[at].object != nullptr;
+    }
     void place(Slot slot) {
         size_t at = slot.hash & last();
-        while (slots_[at].object != nullptr)
+        while (holds(at))
             at = (at + 1) & last();
         slots_[at] = slot;
     }
