@@ -51,6 +51,29 @@ TEST_F(TunnelsTest, AQueueOfOneKindHasItsName) {
     EXPECT_EQ(name(1), 0u);
 }
 
+TEST_F(TunnelsTest, EachKindHasAName) {
+    const auto name_of = [this](std::initializer_list<rte_flow_item_type> tunnel) {
+        Rule rule = of({RTE_FLOW_ITEM_TYPE_ETH, RTE_FLOW_ITEM_TYPE_IPV4});
+        for (const rte_flow_item_type item : tunnel)
+            rule.item(item);
+        rte_flow* const flow = made(rule.queue(3));
+        const uint32_t found = name(3);
+        gone(flow);
+        EXPECT_EQ(name(3), 0u);
+        return found;
+    };
+    constexpr auto kUdp = RTE_FLOW_ITEM_TYPE_UDP, kGreItem = RTE_FLOW_ITEM_TYPE_GRE;
+    EXPECT_EQ(name_of({kUdp, RTE_FLOW_ITEM_TYPE_VXLAN}), kVxlan);
+    EXPECT_EQ(name_of({kUdp, RTE_FLOW_ITEM_TYPE_VXLAN_GPE}), uint32_t{RTE_PTYPE_TUNNEL_VXLAN_GPE});
+    EXPECT_EQ(name_of({kUdp, RTE_FLOW_ITEM_TYPE_GENEVE}), uint32_t{RTE_PTYPE_TUNNEL_GENEVE});
+    EXPECT_EQ(name_of({kUdp, RTE_FLOW_ITEM_TYPE_GTP}), uint32_t{RTE_PTYPE_TUNNEL_GTPU});
+    EXPECT_EQ(name_of({kUdp, RTE_FLOW_ITEM_TYPE_GTPU}), uint32_t{RTE_PTYPE_TUNNEL_GTPU});
+    EXPECT_EQ(name_of({kUdp, RTE_FLOW_ITEM_TYPE_MPLS}), uint32_t{RTE_PTYPE_TUNNEL_MPLS_IN_UDP});
+    EXPECT_EQ(name_of({kGreItem, RTE_FLOW_ITEM_TYPE_MPLS}), uint32_t{RTE_PTYPE_TUNNEL_MPLS_IN_GRE});
+    EXPECT_EQ(name_of({kGreItem}), kGre);
+    EXPECT_EQ(name_of({RTE_FLOW_ITEM_TYPE_NVGRE}), uint32_t{RTE_PTYPE_TUNNEL_NVGRE});
+}
+
 TEST_F(TunnelsTest, ARuleThatBringsAnyTunnelTakesTheNameAway) {
     made(vxlan().rss({1, 2, 1}));
     EXPECT_EQ(name(1), kVxlan);
