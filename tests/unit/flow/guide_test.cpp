@@ -40,6 +40,20 @@ std::vector<std::string> rows_of_the_code() {
     return rows;
 }
 
+/// The fields that only have a place before a tunnel's header, of headers that may be inside one.
+std::string only_outside_tunnels() {
+    std::vector<std::string> list;
+    for (const ItemKind& kind : item_kinds()) {
+        if (is_metadata(kind.protocol) || traits_of(kind.protocol).tunnel) continue;
+        const std::string fields = names(kind.protocol, [](const Field& field) {
+            return field.mlx5.outer != Field::kNone && field.mlx5.inner == Field::kNone;
+        });
+        if (!fields.empty())
+            list.push_back(fmt::format("{} of ``{}``", fields, item_name(kind.type)));
+    }
+    return fmt::format("{}", fmt::join(list, ", "));
+}
+
 std::ifstream open_guide(const char* file) {
     const auto program = std::filesystem::read_symlink("/proc/self/exe");
     return std::ifstream(program.parent_path() / "../../../doc/guides/nics" / file);
@@ -73,6 +87,12 @@ std::vector<std::string> features_of(const std::string& section) {
 
 TEST(Guide, HasTheItemsOfTheCode) {
     EXPECT_THAT(rows_of_the_guide(), testing::ElementsAreArray(rows_of_the_code()));
+}
+
+TEST(Guide, NamesTheFieldsThatAreMatchedOutsideTunnelsOnly) {
+    std::ifstream guide = open_guide("rawqp.rst");
+    const std::string text(std::istreambuf_iterator<char>(guide), {});
+    EXPECT_THAT(text, testing::HasSubstr("inside a tunnel: " + only_outside_tunnels() + "."));
 }
 
 TEST(Guide, FeaturesAreTheItemsOfTheCode) {
