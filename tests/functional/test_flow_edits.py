@@ -2,11 +2,12 @@
 """rte_flow actions that change packets: those received on port 0 leave port 1 changed; and those sent by
 port 1 are changed by egress rules. A packet that differs from the pattern in one bit is unchanged."""
 
+import re
 from typing import Iterator
 
 import pytest
 from rig.packets import ether, ipv4, ipv6
-from rig.stack import Stack
+from rig.stack import ROOT, Stack
 from rig.wire import padded
 from scapy.layers.inet import IP, TCP, UDP
 from scapy.layers.inet6 import IPv6
@@ -51,8 +52,8 @@ def tcp6(tc: int = 0, flags: int | str = "A", **fields: int) -> Packet:
     return ether() / ipv6(tc=tc) / TCP(**given) / DATA
 
 
-def tagged(vlan: int) -> Packet:
-    return ether() / Dot1Q(vlan=vlan, prio=5) / ipv4() / UDP(sport=7, dport=53) / DATA
+def tagged(vlan: int, source: str = "10.0.0.1", tos: int = 0) -> Packet:
+    return ether() / Dot1Q(vlan=vlan, prio=5) / ipv4(source, tos=tos) / UDP(sport=7, dport=53) / DATA
 
 
 UDP4, TCP6, VLAN = "eth / ipv4 / udp dst is 53", "eth / ipv6 / tcp dst is 80", "eth / vlan vid is 5 / ipv4"
@@ -115,6 +116,31 @@ CHANGES: dict[str, tuple[str, Packet, Packet]] = {
         (TCP6, tcp6(), ether() / ipv6(source="fd00::7:8000:0:0:1") / tcp6()[TCP]),
     "modify_field op set dst_type mac_src dst_offset 8 src_type ipv6_dst width 40":
         (TCP6, tcp6(), ether(source="00:00:00:00:02:01") / tcp6().payload),
+    "modify_field op set dst_type vlan_id src_type value src_value 004d width 12": (VLAN, tagged(5), tagged(77)),
+    "modify_field op set dst_type vlan_id dst_offset 4 src_type value src_value 0ab0 width 8":
+        (VLAN, tagged(5), tagged(0xAB5)),
+    "modify_field op set dst_type vlan_id src_type ipv4_dscp width 6":
+        (VLAN, tagged(5, tos=46 << 2), tagged(46, tos=46 << 2)),
+    "modify_field op set dst_type ipv4_src dst_offset 4 src_type vlan_id width 12":
+        (VLAN, tagged(5), tagged(5, source="10.0.0.81")),
+    "modify_field op set dst_type ipv4_dscp src_type vlan_id width 6": (VLAN, tagged(5), tagged(5, tos=5 << 2)),
+    "modify_field op set dst_type mac_src src_type mac_dst width 48":
+        (UDP4, udp4(), ether(source=udp4().dst) / udp4().payload),
+    "modify_field op set dst_type ipv4_dst src_type ipv4_src width 32": (UDP4, udp4(), udp4(destination="10.0.0.1")),
+    "modify_field op set dst_type udp_port_dst src_type ipv4_ecn width 2": (UDP4, udp4(tos=2), udp4(54, tos=2)),
+    "modify_field op set dst_type ipv4_ttl src_type udp_port_src width 8": (UDP4, udp4(ttl=64), udp4(ttl=7)),
+    "modify_field op set dst_type udp_port_dst src_type ipv4_ttl width 8": (UDP4, udp4(ttl=64), udp4(64, ttl=64)),
+    "modify_field op set dst_type ipv6_dscp src_type tcp_port_src width 6": (TCP6, tcp6(tc=3), tcp6(tc=7 << 2 | 3)),
+    "modify_field op set dst_type tcp_port_src src_type ipv6_hoplimit width 8": (TCP6, tcp6(), tcp6(sport=64)),
+    "modify_field op set dst_type ipv6_hoplimit src_type tcp_seq_num width 8":
+        (TCP6, tcp6(), ether() / ipv6(hlim=100) / tcp6()[TCP]),
+    "modify_field op set dst_type tcp_seq_num src_type tcp_ack_num width 32": (TCP6, tcp6(), tcp6(seq=200)),
+    "modify_field op set dst_type tcp_ack_num src_type tcp_port_dst width 16": (TCP6, tcp6(), tcp6(ack=80)),
+    "modify_field op set dst_type tcp_port_dst src_type ipv6_dscp width 6":
+        (TCP6, tcp6(tc=46 << 2), tcp6(tc=46 << 2, dport=110)),
+    "modify_field op set dst_type tcp_flags src_type ipv6_ecn width 2": (TCP6, tcp6(tc=3), tcp6(tc=3, flags=0x13)),
+    "modify_field op set dst_type ipv6_ecn src_type tcp_flags width 2":
+        (TCP6, tcp6(flags="AF"), tcp6(flags="AF", tc=1)),
     "set_ttl ttl_value 9 / set_mac_dst mac_addr " + PAIR + " / set_ipv4_dst ipv4_addr 10.9.9.9":
         (UDP4, udp4(), ether(PAIR) / udp4(ttl=9, destination="10.9.9.9").payload),
 }
@@ -132,6 +158,19 @@ def test_fields_change(stack: Stack, direction: str) -> None:
         other[14 + 40 + 3 if pattern == TCP6 else 15 if pattern == VLAN else 37] ^= 1
         assert passed(stack, bytes(other)) == bytes(other), actions
         stack.testpmd.destroy_flow(port, rule)
+
+
+METADATA = {"meta", "tag", "mark"}  # in flow/test_flow_metadata.py and flow/test_flow.py
+
+
+@pytest.mark.guest(False)
+@pytest.mark.parametrize("role", ["dst", "src"])
+def test_no_field_of_modify_field_is_left_out(role: str) -> None:
+    """Each is set, and copied to another one."""
+    source = (ROOT / "drivers/net/rawqp/ethdev/flow/modify_field.cpp").read_text()
+    fields = {name.lower() for name in re.findall(r"\{RTE_FLOW_FIELD_(\w+), k", source)}
+    used = {name for actions in CHANGES for name in re.findall(rf"{role}_type (\w+)", actions)} - {"value"}
+    assert len(fields) > 20 and fields - METADATA == used
 
 
 def test_dump_names_what_changes(stack: Stack) -> None:
