@@ -11,6 +11,7 @@ from typing import Iterator
 
 import pytest
 from rig.bifurcation import ARGUMENTS, KERNEL_IP, NETDEV, shared_port
+from rig.flow_templates import configure, create_table, destroy_table, pull
 from rig.stack import Stack
 
 from functional.conftest import OpenStack
@@ -26,6 +27,9 @@ def stack(open_stack: OpenStack) -> Iterator[Stack]:
     port, = ARGUMENTS["ports"]
     with shared_port(open_stack, "--flow-isolate-all",
                      ports=[replace(port, devargs="port_guard=1")]) as stack:
+        stack.testpmd.stop()
+        configure(stack)
+        stack.testpmd.start("rxonly")
         stack.in_network("sysctl", "-qw", f"net.ipv6.conf.{NETDEV}.disable_ipv6=0")
         stack.in_network("ip", "address", "add", f"{KERNEL_IP6}/64", "dev", NETDEV, "nodad")
         stack.in_network("ip", "link", "set", "lo", "up")
@@ -134,6 +138,22 @@ def test_a_port_in_use_refuses_the_rule_and_names_the_owner(
         stack.testpmd.create_flow(0, other)
         stack.testpmd.create_flow(0, rule(f"{layer} src is {PORT}"))
     stack.testpmd.create_flow(0, rule(f"{layer} dst is {PORT}"))
+
+
+def test_a_rule_of_a_template_reserves_its_port(stack: Stack) -> None:
+    create_table(stack, "1 group 0 priority 0 rules_number 4", "eth / ipv4 / udp dst mask 65535", "queue index 1",
+                 "queue index 1")
+    create = (f"flow queue 0 create 0 template_table 1 pattern_template 0 actions_template 0 postpone no pattern eth"
+              f" / ipv4 / udp dst is {PORT} / end actions queue index 1 / end")
+    with holder(stack, "SOCK_DGRAM", KERNEL_IP) as name:
+        why = stack.testpmd.command(create)
+        assert f"item udp: port_guard=1: UDP port {PORT} of {KERNEL_IP} is in use by {name}" in why
+    made = stack.testpmd.expect(create, r"Flow rule #(\d+) creation enqueued")
+    assert not bind(stack, "SOCK_DGRAM", KERNEL_IP)
+    stack.testpmd.expect(f"flow queue 0 destroy 0 postpone no rule {made[1]}", "enqueued")
+    assert bind(stack, "SOCK_DGRAM", KERNEL_IP)
+    assert pull(stack) == 2
+    destroy_table(stack, 1)
 
 
 def test_a_socket_of_loopback_is_no_hindrance(stack: Stack) -> None:
