@@ -6,6 +6,7 @@ Most of it is `uverbs-test`, a libibverbs program (tests/functional/uverbs) that
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import textwrap
@@ -17,11 +18,13 @@ import pytest
 
 from functional.conftest import StartSoftHca, StartStack
 from rig.packets import numbered, port_mac
+from rig.ports import lossless
 from rig.stack import OWN_NETWORK, Build, PortSpec, SoftHca
-from rig.testpmd import CommandRefused
+from rig.testpmd import CommandRefused, Testpmd
 from rig.verbs_program import SUITES, names_of, verbs_program
 
 LOOP = PortSpec(wire="loop")
+BURST = 32  # packets that testpmd sends before it forwards
 
 
 def finished(hca: SoftHca, timeout: float = 60) -> str:
@@ -334,17 +337,45 @@ def test_stock_net_mlx5_forwards(start_stack: StartStack, devx: str, devargs: st
     stack.wires[1].transfer(numbered(100), to=stack.wires[0], timeout=30)
 
 
-def test_hardware_steering_is_refused(start_stack: StartStack) -> None:
+FOR_TEMPLATES = [
+    "flow pattern_template 0 create ingress pattern_template_id 1 template eth / end",
+    "flow actions_template 0 create ingress actions_template_id 1 template drop / end mask drop / end",
+    "flow template_table 0 create table_id 1 group 1 priority 0 ingress rules_number 8 pattern_template 1"
+    " actions_template 1",
+]
+
+
+# With DevX: doc/hardware-steering.md tells what net_mlx5 of 22.11 does without.
+@pytest.mark.parametrize("options", [{}, {"steering_format": "0"}, {"steering_format": "1"}],
+                         ids=["no_format", "format0", "format1"])
+def test_hardware_steering_is_refused(start_stack: StartStack, options: dict[str, str]) -> None:
     """The device has none. net_mlx5 keeps running: that of 22.11 without rules, that of 24.11 stopped."""
-    testpmd = start_stack([PortSpec()], pmd="mlx5", pmd_devargs="dv_flow_en=2", memory_mb=512).testpmd
+    stack = start_stack(lossless(1, devx="on", **options), pmd="mlx5", pmd_devargs="dv_flow_en=2", memory_mb=512)
+    testpmd = stack.testpmd
     testpmd.stop_port(0)
     answer = testpmd.command("flow configure 0 queues_number 1 queues_size 64 counters_number 0 "
                              "aging_counters_number 0 meters_number 0 flags 0")
     assert "fail to configure port: Operation not supported" in answer
+    cannot_be_created(testpmd)
     try:
         testpmd.start_port(0)
     except CommandRefused as refused:
         assert "HWS is not supported" in str(refused)
+        return
+    cannot_be_created(testpmd)
+    testpmd.expect("set fwd io", "Set io")
+    testpmd.expect("start tx_first", "packet forwarding")
+    stack.wires[0].receive_count(BURST)
+    stack.wires[0].send_all(numbered(5))
+    stack.wait_counter(0, "drop_no_match", at_least=5)
+    assert "RX-packets: 0 " in testpmd.stop()
+
+
+def cannot_be_created(testpmd: Testpmd) -> None:
+    assert "not supported" in testpmd.command("flow create 0 ingress pattern eth / end actions drop / end")
+    for answer in testpmd.answers(FOR_TEMPLATES):
+        assert re.search("not configured|is invalid", answer)
+    testpmd.flush_flows(0)
 
 
 def test_without_devx_the_firmware_answers_nobody(start_softhca: StartSoftHca, build: Build) -> None:
