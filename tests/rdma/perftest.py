@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""perftest's raw Ethernet programs, with each option that affects them.
+"""perftest's raw Ethernet programs, with each option that affects them; the others are in NOT_FOR_RAW.
 
 Failing runs are included, with their message and whose fault it is; if one passes, that is noticed. All runs are
 made on each front whose wire connects two programs (not `pair`, both ends of which are in one process), except
@@ -66,6 +66,9 @@ RUNS = [
           f"{IPV4} --flows=4 --flows_burst=2 -n 1600", "--promiscuous", "--sniffer", "-m 1500",
           f"{IPV4} -L 10", f"{IPV4} -T 4", "-u 14", "-F", "-p 18600", "-i 1", "-D 1 -f 0 --cpu_util",
           "--perform_warm_up", "--tclass=3"),
+    *runs("bw", "--out_json --out_json_file=/dev/null"),
+    # Forwards what it receives. It refills its receive queue too late for more packets than the queue holds.
+    Run("bw", "-v -n 500", server="--reversed -n 500", client_first=True),
     Run("bw", "--output=bandwidth", server=""),
     Run("bw", "--output=message_rate", server=""),
     Run("bw", "--reversed", client_first=True),
@@ -96,3 +99,20 @@ RUNS = [
     *runs("fs_rate", "", IPV4, daily=True),
     *runs("fs_rate", "-H", "-U", f"{IPV4} --tcp", IPV6, "--vlan_en", "-n 100", "-D 1"),
 ]
+
+IN_EACH_RUN = ("--ib-dev", "--source_mac", "--dest_mac", "--server", "--client")
+# Options of the other programs that share perftest's parser, and those that show no result.
+NOT_FOR_RAW = {
+    "--help": "prints the options",
+    "--version": "prints the version",
+    "--run_infinitely": "never ends; what it runs is that of -D",
+    "--mcg": "for a UD QP",
+    "--MGID": "the group of --mcg",
+    "--dlid": "an InfiniBand address, which raw Ethernet ignores",
+    "--pkey_index": "an InfiniBand partition, which raw Ethernet ignores",
+    # Accepted, but not in the help of these programs.
+    "--all": "\"Raw Ethernet tests do not support -a / --all flag\"",
+    "--mmap": "\"mmaped files aren't supported for Raw Ethernet tests\"",
+    "--dualport": "runs on ports 1 and 2 of a device, and a device of mlx5 has one",
+    "--report-per-port": "for --dualport only",
+}

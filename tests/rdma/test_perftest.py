@@ -3,6 +3,7 @@
 
 import re
 import shlex
+import subprocess
 from pathlib import Path
 from typing import Callable, Iterator
 
@@ -14,7 +15,7 @@ from rig.stack import Build
 from rdma.conftest import HUGEPAGES
 from rdma.ends import Ends, GuestEnds, WireEnds
 from rdma.kept import keep
-from rdma.perftest import FRONTS, GUEST, RUNS, WHY, Run
+from rdma.perftest import FRONTS, GUEST, IN_EACH_RUN, NOT_FOR_RAW, RUNS, WHY, Run
 
 PATIENCE_S = 20
 # perftest has sent and received everything by then, but it measures its CPU's speed by reading two clocks in
@@ -109,3 +110,20 @@ def test_perftest(ends: Ends, of: Run, found: Found, request: pytest.FixtureRequ
         pytest.xfail(f"{of.note}: {WHY[of.why]}")
     ended[of.name] = "passed"
     assert not of.why, "it passes now: take it off the list"
+
+
+def names_of(program: str) -> list[set[str]]:
+    """The names of each option in a program's help: a long one, most with a short one."""
+    shown = subprocess.run([f"raw_ethernet_{program}", "--help"], capture_output=True, text=True)  # status 1
+    found = re.findall(r"(?m)^ +(?:(-\w), *)?(--[\w-]+)", shown.stdout + shown.stderr)
+    assert len(found) > 30, shown
+    return [{*names} - {""} for names in found]
+
+
+@pytest.mark.parametrize("program", sorted({of.program for of in RUNS}))
+def test_no_option_is_left_out(program: str) -> None:
+    words = [word for of in RUNS for word in shlex.split(f"{of.options} {of.server or ''}")]
+    used = {word.partition("=")[0] for word in words if word.startswith("-")}
+    listed = used | {*IN_EACH_RUN} | NOT_FOR_RAW.keys()
+    assert [names for names in names_of(program) if not names & listed] == []
+    assert not used & {name for names in names_of(program) if names & NOT_FOR_RAW.keys() for name in names}
