@@ -193,22 +193,29 @@ def test_rules_change_packets(stack: Stack) -> None:
     stack.testpmd.stop()
 
 
+AGE_S = 2
+AGED = "Port 0: flow aged event"
+
+
 def test_rules_count_and_age(stack: Stack) -> None:
     """With DevX counters, which the driver makes the device write to memory about once a second."""
     stack.testpmd.start("io")
     to_queue = "ingress pattern eth / {} / end actions {} / queue index 2 / end"
     position = stack.testpmd.mark_output()
     counting = stack.testpmd.create_flow(0, to_queue.format("ipv4 / udp", "count"))
-    ageing = stack.testpmd.create_flow(0, to_queue.format("ipv6 / udp", "age timeout 1"))
+    ageing = stack.testpmd.create_flow(0, to_queue.format("ipv6 / udp", f"age timeout {AGE_S}"))
     for _ in range(3):
         stack.wires[0].send(udp())
     stack.wires[0].expect([udp()] * 3)
-    deadline = time.monotonic() + 20
-    while (counted := stack.testpmd.query_count(0, counting)) == (0, 0):
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    # The other rule does not age while it takes packets.
+    packets, begin = 0, time.monotonic()
+    while (counted := stack.testpmd.query_count(0, counting)) == (0, 0) or time.monotonic() < begin + 3 * AGE_S:
+        assert time.monotonic() < begin + 20
+        stack.wires[0].transfer([ether() / ipv6() / UDP() / DATA], to=stack.wires[0])
+        packets += 1
     assert counted == (3, 3 * len(udp()))
-    stack.program.wait_for("Port 0: flow aged event", position, timeout=20)
+    assert AGED not in stack.program.output[position:], f"aged, although {packets} packets came"
+    stack.program.wait_for(AGED, position, timeout=20)
     assert re.search(rf"^\S*\s*{ageing}\s", stack.testpmd.command("flow aged 0"), re.MULTILINE)
     stack.testpmd.flush_flows(0)
     stack.testpmd.stop()
