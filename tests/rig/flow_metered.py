@@ -146,9 +146,11 @@ class MeterRun(GroupRun):
         assert isinstance(round_, MeteredRound)
         for _ in range(_TRIES):
             self._make(round_.meters)
+            counted = self.taken, self.passed, self.open_, self.excused
             try:
                 rules = super().play(round_)
             except _TooLong:
+                self.taken, self.passed, self.open_, self.excused = counted
                 self.meters.clear()
                 continue
             self._compare_statistics(round_)
@@ -194,7 +196,10 @@ class MeterRun(GroupRun):
         self._dropped = set()
         for frame in round_.frames:
             may = expected(rules, frame)
-            if len(may) > 1 or self.excuse(rules, frame):
+            if len(may) > 1:
+                self.open_ += 1
+                continue
+            if self.excuse(rules, frame):
                 self.excused += 1
                 continue
             if may and may[0].metering:

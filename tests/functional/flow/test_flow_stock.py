@@ -28,6 +28,11 @@ from functional.conftest import OpenStack
 RULES_OF_ROUND = 8
 SEEDS, RULES_OF_SEED = {"dv": 25, "verbs": 5}, 400  # in the whole matrix
 MOST_ROUNDS = 20  # until each kind of edit has occurred
+# The largest share of packets that may be excused, above what seeds have shown: at most 5.2 % (dv), 0 % (verbs),
+# 31.2 % (forward), 4.4 % (copy) and 7.5 % (meter). A round's rules repeat patterns and fields, so that one rule with
+# an excuse affects many of its packets. Forwarded and metered packets are not even sent if there is an excuse for
+# them, as they would shift the order, or take tokens: there, it counts also where both drivers would have agreed.
+MOST_EXCUSED = {"dv": 0.10, "verbs": 0.02, "forward": 0.40, "copy": 0.08, "meter": 0.15}
 
 # net_mlx5 deviates here: an EtherType means frames without tags, has_vlan those of 802.1Q, and neither holds
 # in a rule with rss. These fields are compared with the model instead.
@@ -188,6 +193,14 @@ def words_of(mode: str) -> Words:
     return fields.by_both - UNCOMMON - {("ipv4", "ttl"), ("ipv6", "hop")}
 
 
+def few_excused(run: FlowRun, kind: str) -> None:
+    """Requires that few of the packets that rules take were excused. Several rules of the same priority may take
+    an ambiguous packet, and each driver chooses another one."""
+    told = f"excused: {run.excused} of {run.taken} packets ({run.excused / run.taken:.1%}); ambiguous: {run.open_}"
+    print(told)
+    assert run.excused <= MOST_EXCUSED[kind] * run.taken, told
+
+
 @pytest.mark.parametrize("mode, seed, rules", [
     *((mode, 0, 40) for mode in MODES),
     *(pytest.param(mode, seed, RULES_OF_SEED, marks=pytest.mark.thorough)
@@ -208,7 +221,8 @@ def test_both_drivers_do_the_same(open_stack: OpenStack, mode: str, seed: int, r
             mine, their = ours.play(shared), theirs.play(shared)
             both += sum(rule in mine for rule in their)
             round_ += 1
-    assert theirs.excused < theirs.taken / 4 and ours.from_templates > 0
+    few_excused(theirs, mode)
+    assert ours.from_templates > 0
 
 
 @pytest.mark.parametrize("seed, rules", [
@@ -232,7 +246,7 @@ def test_both_drivers_forward_the_same(open_stack: OpenStack, seed: int, rules: 
             round_ += 1
     assert ours.aged > 0 and theirs.aged > 0
     assert {*ours.edited} == COMMON_KINDS == {*theirs.edited}, f"not all edits: {ours.edited}, {theirs.edited}"
-    assert theirs.excused < theirs.taken / 2
+    few_excused(theirs, "forward")
 
 
 @pytest.mark.parametrize("seed, rules", [
@@ -257,7 +271,7 @@ def test_both_drivers_copy_the_same(open_stack: OpenStack, seed: int, rules: int
         packets, copies = (sum(numbers) for numbers in zip(*(
             numbers for ratio, numbers in run.copied.items() if ratio > 1)))
         assert run.copied[1][0] == run.copied[1][1] > 0 and packets > copies > 0, run.copied
-    assert theirs.excused < theirs.taken / 2
+    few_excused(theirs, "copy")
 
 
 @pytest.mark.parametrize("seed, rules", [
@@ -283,4 +297,4 @@ def test_both_drivers_meter_the_same(open_stack: OpenStack, tmp_path: Path, seed
             round_ += 1
     for run in ours, theirs:
         assert min(run.colors[color] for color in COLORS) > 0, run.colors
-    assert theirs.excused < theirs.taken
+    few_excused(theirs, "meter")
