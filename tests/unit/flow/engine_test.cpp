@@ -12,6 +12,7 @@ namespace rawqp::test {
 namespace {
 
 using testing::AnyOf;
+using testing::ContainsRegex;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
@@ -68,7 +69,10 @@ void every_mask_bit(rte_flow_item_type type, const std::vector<rte_flow_item_typ
         reinterpret_cast<uint8_t*>(&mask)[bit / 8] = static_cast<uint8_t>(1 << bit % 8);
         const auto patterns = translate(mask);
         if (!patterns) {
-            EXPECT_THAT(patterns.error().what, HasSubstr("has this value in field"));
+            EXPECT_THAT(patterns.error().what,
+                        AnyOf(HasSubstr("has this value in field"),
+                              ContainsRegex("item ipv6: field (has_[a-z0-9]+_ext|reserved) cannot "
+                                            "be matched")));
             continue;
         }
         const std::string text = patterns->front().text();
