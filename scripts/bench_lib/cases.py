@@ -155,18 +155,22 @@ def lookups(runner: Runner, effort: Effort, results: Results) -> None:
 
 
 def group_flows(runner: Runner, effort: Effort, results: Results) -> None:
-    """Against rules of rte_flow_create in group 0, which take less time than those of other groups. These have a
-    process of their own, as they may take longer next to such a table."""
+    """Against rules of rte_flow_create in the same group, and in group 0, where they take less time. These have
+    processes of their own, as they may take longer next to such a table."""
     bench = Bench()
     bench.add(RAWQP, RAWQP)
     for format_ in STEERING_FORMATS:
-        usual, by_table = (
+        by_table, in_group, in_group_0 = (
             flow_figures(runner, results, bench, f"{measure}, format {format_}", effort, measure,
                          port_options=f"steering_format={format_}")
-            for measure in ("flows", "flows_group_async"))
+            for measure in ("flows_group_async", "flows_group", "flows"))
         for row, measure in GROUP_MEASURES.items():
-            results.add(f"flows.group_async_{row}.format{format_}", pick(by_table, RAWQP, measure=measure),
-                        pick(usual, RAWQP, measure=FLOW_MEASURES[row]),
+            fast = pick(by_table, RAWQP, measure=measure)
+            results.add(f"flows.async_{row}.group_format{format_}", fast,
+                        pick(in_group, RAWQP, measure=measure.replace("_async", "")),
+                        ("asynchronous rules of a group", "synchronous ones of it"), bars.async_flows(row))
+            results.add(f"flows.group_async_{row}.format{format_}", fast,
+                        pick(in_group_0, RAWQP, measure=FLOW_MEASURES[row]),
                         ("asynchronous rules of a group", "synchronous ones of group 0"),
                         bars.async_flows(row))
 

@@ -36,6 +36,7 @@ LEFT_OUT = {
     "DevxTest.SteeringMemoryIsAligned",
     "DevxTest.SteeringMemoryIsRoundedUp",
     "DevxTest.SteeringMemoryStaysWhileARegionIsInIt",
+    "RightsTest.SteeringMemoryNeedsCapNetRawAndCapSysRawio",
     # These are about threads and the control socket of softhca, which are not in a program here.
     "ProcessTest.AForkedChildMayHoldWhatTheControlSocketHasClosed",
     "ProcessTest.SignalsAreForTheProgramsOwnThreads",

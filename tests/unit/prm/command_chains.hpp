@@ -21,7 +21,8 @@ class Conversation {
     explicit Conversation(Transport& transport) : transport_(transport) {}
 
     const Answer& ask(const Request& request) {
-        return exchanges_.emplace_back(request, transport_.run(request)).answer;
+        exchanges_.push_back({request, transport_.run(request)});
+        return exchanges_.back().answer;
     }
     /// For requests that create an object: returns its number.
     Number make(const Request& request) { return ask(request).number(); }

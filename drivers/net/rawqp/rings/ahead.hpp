@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // How far ahead bursts prefetch: each distance and its reason. What others cost is in
-// doc/performance.md ("What waiting for lines costs"). Readers of striding queues have no distance
-// of their own: they prefetch the packets of the next vector step.
+// doc/performance.md, "What was done about them". Readers of striding queues have no distance of
+// their own: they prefetch the packets of the next vector step.
 #pragma once
 
 #include <cstdint>
