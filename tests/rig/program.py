@@ -8,6 +8,7 @@ import select
 import signal
 import subprocess
 import threading
+import time
 from pathlib import Path
 from typing import Callable, Iterable, Mapping, Sequence
 
@@ -15,6 +16,11 @@ from .screen import ProgramError, Screen
 
 # A prefix of programs that cannot start threads: no address space has room for such a stack.
 NO_THREADS = ["prlimit", f"--stack={1 << 47}"]
+
+# testpmd echoes commands with a few system calls for each character. Whoever wakes up for each of them uses more CPU
+# time than testpmd, so output gathers for a moment after a few bytes.
+FEW = 1024
+GATHERING_S = 0.0005
 
 PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -91,6 +97,8 @@ class Program(Screen):
                 os.close(master)
                 return
             self._show(chunk)
+            if len(chunk) < FEW:
+                time.sleep(GATHERING_S)
 
     def _type(self, data: bytes) -> None:
         assert self._process.stdin is not None

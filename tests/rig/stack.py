@@ -8,10 +8,11 @@ import signal
 import socket
 import subprocess
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any, Mapping, Sequence
 
-from .launched import DRIVER, devices_of, program_under, suspend
+from .launched import DRIVER, devices_of, let_others_run, program_under, suspend
 from .ports import PortSpec, device_name, pci_address, port_mac
 from .program import Program
 from .sanitizers import ASAN_OPTIONS, UBSAN_OPTIONS
@@ -64,16 +65,21 @@ class Build:
         return env
 
 
-def sanitizer_env(reports: Path) -> dict[str, str]:
-    """The sanitizers' run-time library must come first in a program built without it."""
+@cache
+def sanitizer_library() -> str:
+    """The sanitizers' run-time library. To ask clang takes a third of a second."""
     library = f"libclang_rt.asan-{os.uname().machine}.so"
-    runtime = subprocess.run(
+    return subprocess.run(
         ["clang", f"-print-file-name={library}"], check=True, capture_output=True, text=True
     ).stdout.strip()
+
+
+def sanitizer_env(reports: Path) -> dict[str, str]:
+    """The sanitizers' run-time library must come first in a program built without it."""
     asan = os.environ.get("ASAN_OPTIONS", ASAN_OPTIONS)
     ubsan = os.environ.get("UBSAN_OPTIONS", UBSAN_OPTIONS)
     return {
-        "LD_PRELOAD": runtime,
+        "LD_PRELOAD": sanitizer_library(),
         "ASAN_OPTIONS": f"{asan}:log_path={reports}",
         "UBSAN_OPTIONS": f"{ubsan}:log_path={reports}",
     }
@@ -259,6 +265,7 @@ class Stack(SoftHca, StackBase):
         super().__init__(build, folder, ports, program, softhca_options, env, prefix)
         try:
             self.testpmd = Testpmd(self.program, startup_timeout=60 if build.sanitize else 30)
+            let_others_run(program_under(self.program))
         except BaseException:
             self.close()
             raise
