@@ -51,9 +51,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         chosen = [item for item in chosen if _runs_in_guest(item)]
     if config.getoption("--once"):
         first: dict[str, pytest.Item] = {}
-        for item in chosen:
+        for item in sorted(chosen, key=_is_thorough):  # those last, which -m may leave out
             first.setdefault(item.nodeid.partition("[")[0], item)
-        chosen = list(first.values())
+        firsts = set(first.values())
+        chosen = [item for item in chosen if item in firsts]
     kept = set(chosen)
     config.hook.pytest_deselected(items=[item for item in items if item not in kept])
     items[:] = chosen
@@ -78,12 +79,20 @@ def failing_end(tmp_path: Path) -> dict[str, str]:
     return {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
 
 
+def _parameters(item: pytest.Item) -> dict[str, Any]:
+    return item.callspec.params if hasattr(item, "callspec") else {}
+
+
+def _is_thorough(item: pytest.Item) -> bool:
+    return item.get_closest_marker("thorough") is not None
+
+
 def _runs_in_guest(item: pytest.Item) -> bool:
     marker = item.get_closest_marker("guest")
     if marker is None or marker.args == (False,):
         return False
     when = marker.kwargs.get("when")
-    return when is None or when(item.callspec.params if hasattr(item, "callspec") else {})
+    return when is None or when(_parameters(item))
 
 
 def _in_guest(request: pytest.FixtureRequest) -> bool:

@@ -51,6 +51,7 @@ def test_the_guide_has_the_counters_of_the_driver(start_stack: StartStack) -> No
     assert [name for name in own if f"``{name}``" not in guide] == []
 
 
+@pytest.mark.daily(when=lambda params: (params["datapath"], params["devx"]) in {("mlx5", "on"), ("verbs", "off")})
 @pytest.mark.parametrize("devx", ["on", "off"])
 def test_the_queue_that_misses_packets_is_told(datapath: str, start_stack: StartStack,
                                                devx: str) -> None:

@@ -18,7 +18,9 @@ from rig.wire import padded
 
 from functional.conftest import OpenStack
 
-pytestmark = pytest.mark.guest
+# Daily, each fate of the packets on one ring format.
+pytestmark = [pytest.mark.guest, pytest.mark.daily(when=lambda params: (params["datapath"], params["stack"]) in {
+    ("mlx5", "pause"), ("verbs", "drop")})]
 
 FRAME = next(numbered(1))[:14]  # to port 0
 

@@ -64,7 +64,7 @@ def test_measures_everything(start_softhca: StartSoftHca, build: Build, tmp_path
 
 
 @pytest.mark.parametrize("queues, ahead", [
-    (1, ""), (4, ""), (1, ",fetch=0,claim=none"), (1, ",fetch=64,claim=32")])
+    pytest.param(1, "", marks=pytest.mark.thorough), (4, ""), (1, ",fetch=0,claim=none"), (1, ",fetch=64,claim=32")])
 def test_many_queues_and_the_loops(
     start_softhca: StartSoftHca, build: Build, tmp_path: Path, queues: int, ahead: str
 ) -> None:
@@ -154,7 +154,9 @@ def test_pages(start_softhca: StartSoftHca, build: Build, tmp_path: Path, pages:
         assert memory["on_huge_pages"] == 0
 
 
-@pytest.mark.parametrize("offloads", ["checksum", "rss", "vlan", "mark", "checksum,rss,vlan,mark"])
+@pytest.mark.parametrize("offloads", [
+    *(pytest.param(alone, marks=pytest.mark.thorough) for alone in ("checksum", "rss", "vlan", "mark")),
+    "checksum,rss,vlan,mark"])
 def test_offloads_are_seen_in_each_round(
     start_softhca: StartSoftHca, build: Build, tmp_path: Path, offloads: str
 ) -> None:
@@ -227,8 +229,9 @@ def test_a_probe_without_packets_leaves_the_others(
     (["--subject", "x=0", "--json", "/nowhere/out"], "cannot write /nowhere/out: No such file or directory"),
     (["--subject", "x=0", "--json", "/"], "cannot write /: Is a directory"),
     ([], "--subject"),
-    *((["--subject", "x=0", option, "0"], f"{option}: Value 0 not in range")
-      for option in ("--round", "--rounds", "--passes", "--seconds", "--packets", "--rules")),
+    (["--subject", "x=0", "--round", "0"], "--round: Value 0 not in range"),
+    *(pytest.param(["--subject", "x=0", option, "0"], f"{option}: Value 0 not in range", marks=pytest.mark.thorough)
+      for option in ("--rounds", "--passes", "--seconds", "--packets", "--rules")),
     (["--subject", "x=0", "--seconds", "-1"], "--seconds: Value -1 not in range"),
     (["--subject", "x=0", "--round", "4294967264"], "--round: Value 4294967264 not in range"),
     (["--subject", "x=0", "--burst", "0513"], "--burst: Value 513 not in range"),

@@ -41,6 +41,7 @@ def test_two_processes_on_one_cable(datapath: str, start_stack: StartStack, cabl
 
 # Not in the guest: there a device outlives its program, and so does its carrier. The kernel's cleanup after a
 # program that dies is tested in tests/kernel/test_faults.py.
+@pytest.mark.daily(when=lambda params: (params["datapath"] == "mlx5") == (params["how"] == signal.SIGKILL))
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
 def test_one_dies_and_comes_back(
     datapath: str, start_stack: StartStack, cable: str, how: signal.Signals

@@ -151,6 +151,8 @@ def stamps_of(stack: Stack, count: int) -> list[int]:
 
 
 @pytest.mark.guest(when=lambda params: params["bits"] == 256)
+# The reader of striding queues is the same for all widths.
+@pytest.mark.daily(when=lambda params: not params["striding"] or params["bits"] == 256)
 @pytest.mark.parametrize("bits", cpu.READERS)
 @pytest.mark.parametrize("striding", [0, 1], ids=["cyclic", "striding"])
 def test_time_stamps_are_real_time(start_stack: StartStack, bits: int, striding: int) -> None:
@@ -319,6 +321,7 @@ def split(lengths: str, offsets: str) -> list[str]:
 
 
 @pytest.mark.guest
+@pytest.mark.daily(when=lambda params: params["datapath"] == "mlx5" or params["offsets"] == "16,300")
 @pytest.mark.parametrize(("lengths", "offsets", "fill"), [
     ("64,500", "16,0", [64, 500, 1024]),
     ("64,64", "0,0", [64, 64, 1024]),
@@ -382,7 +385,8 @@ def test_queues_are_set_up_while_the_port_runs(start_stack: StartStack, datapath
     assert stats.rx_packets == 2 * 600
 
 
-# ethdev refuses it without asking the driver, so not in the guest.
+# ethdev refuses it without asking the driver, so not in the guest, and daily on one ring format.
+@pytest.mark.daily(when=lambda params: params["datapath"] == "mlx5")
 def test_no_running_queue_is_set_up(start_stack: StartStack, datapath: str) -> None:
     stack = start_stack(2, datapath=datapath)
     assert stack.testpmd.command("port 0 rxq 0 setup").strip(), "ethdev refuses"

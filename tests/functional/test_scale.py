@@ -157,6 +157,8 @@ def test_start_takes_linear_time(start_softhca: StartSoftHca, new_folder: Callab
 PROCESSES = 8
 
 
+# How processes share softhca does not depend on their rings.
+@pytest.mark.daily(when=lambda params: params["datapath"] == "mlx5")
 def test_eight_processes(start_softhca: StartSoftHca, datapath: str, new_folder: Callable[[], Path]) -> None:
     """One device each under one softhca, all at once; one is killed, the others are not affected."""
     hca = start_softhca(lossless(PROCESSES), ["sh", "-c", "echo ready; exec sleep 600"])

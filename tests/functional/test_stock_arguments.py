@@ -59,11 +59,17 @@ def forwards(start_stack: StartStack, devargs: str) -> str:
     return stack.program.output
 
 
+# delay_drop=3 is 1 and 2, and 1 is among the special queues. Modes of metadata are refused alike.
+ONLY_IN_FULL = {"hairpin queues wait", "dv_xmeta_en=2", "dv_xmeta_en=4"}
+
+
+@pytest.mark.daily(when=lambda params: params["name"] not in ONLY_IN_FULL)
 @pytest.mark.parametrize("name", ARGUMENTS)
 def test_forwards(start_stack: StartStack, name: str) -> None:
     forwards(start_stack, ARGUMENTS[name])
 
 
+@pytest.mark.daily(when=lambda params: params["devargs"] not in ONLY_IN_FULL)
 @pytest.mark.parametrize("devargs", GOES_WITHOUT)
 def test_goes_without(start_stack: StartStack, devargs: str) -> None:
     said = forwards(start_stack, devargs)

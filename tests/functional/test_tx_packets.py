@@ -163,6 +163,7 @@ def make(rng: random.Random, verbs: bool) -> Case:
                 f" tso_segsz tags {numbers}, mbufs {parts}")
 
 
+@pytest.mark.daily(when=lambda params: (params["datapath"], params["seed"]) in {("mlx5", 1), ("verbs", 2)})
 @pytest.mark.parametrize("seed", [1, 2])
 def test_frames_are_what_scapy_makes_of_packets(beside: Processes, tmp_path: Path, datapath: str,
                                                 seed: int) -> None:

@@ -47,7 +47,8 @@ VARIANTS_IN_GUEST = {"txq_mpw=0", "txq_inline=200", "txq_inline_min=tcp,txq_door
 @pytest.mark.parametrize("devargs, mode", [
     ("txq_mpw=0", "mlx5 scalar"),
     ("txq_inline=200", "mlx5 scalar, multi-packet"),
-    ("txq_mpw=0,txq_inline=64", "mlx5 scalar"),
+    # As with 200, of which there is another one.
+    pytest.param("txq_mpw=0,txq_inline=64", "mlx5 scalar", marks=pytest.mark.thorough),
     ("txq_doorbell=blueflame", "mlx5"),
     ("txq_inline_min=l2", "mlx5 scalar"),
     ("txq_inline_min=ip", "mlx5 scalar"),

@@ -346,7 +346,8 @@ FOR_TEMPLATES = [
 
 
 # With DevX: doc/hardware-steering.md tells what net_mlx5 of 22.11 does without.
-@pytest.mark.parametrize("options", [{}, {"steering_format": "0"}, {"steering_format": "1"}],
+@pytest.mark.parametrize("options", [
+    {}, pytest.param({"steering_format": "0"}, marks=pytest.mark.thorough), {"steering_format": "1"}],
                          ids=["no_format", "format0", "format1"])
 def test_hardware_steering_is_refused(start_stack: StartStack, options: dict[str, str]) -> None:
     """The device has none. net_mlx5 keeps running: that of 22.11 without rules, that of 24.11 stopped."""

@@ -20,7 +20,12 @@ from scapy.packet import Packet, Raw
 from functional.conftest import OpenStack
 
 COMMANDS, SOFTWARE_0, SOFTWARE_1 = "commands", "software0", "software1"
-pytestmark = [pytest.mark.guest, pytest.mark.usefixtures("receiving")]
+# Daily, each format of steering entries with one engine.
+DAILY = {("mlx5", COMMANDS), ("verbs", COMMANDS), ("mlx5", SOFTWARE_0), ("verbs", SOFTWARE_1)}
+pytestmark = [pytest.mark.guest, pytest.mark.usefixtures("receiving"),
+              pytest.mark.daily(when=lambda params: (params["datapath"], params["stack"]) in DAILY)]
+# Tests on other ports, which are the same every time.
+on_other_ports = pytest.mark.daily(when=lambda params: params["stack"] == COMMANDS)
 
 DATA = Raw(b"payload" * 8)
 
@@ -193,6 +198,7 @@ def test_groups_far_up(stack: Stack, by_software: bool) -> None:
     assert taken(stack, [udp4(), tcp4()]) == 2
 
 
+@on_other_ports
 def test_without_devx(open_stack: OpenStack, datapath: str) -> None:
     """On a kernel without DevX, the refusal says so, and group 0 works."""
     with open_stack(lossless(1, devargs="flow_engine=mlx5", devx="off"), datapath=datapath) as stack:
@@ -245,6 +251,7 @@ TAGS: dict[str, tuple[str, Packet, Packet]] = {
 }
 
 
+@on_other_ports
 @pytest.mark.parametrize("group", [0, 1])
 @pytest.mark.parametrize("direction", ["ingress", "egress"])
 def test_tags_come_off_and_go_on(forwarders: Stack, direction: str, group: int) -> None:
@@ -271,6 +278,7 @@ def test_tags_come_off_and_go_on(forwarders: Stack, direction: str, group: int) 
     testpmd.flush_flows(port)
 
 
+@on_other_ports
 def test_the_tag_inside_a_tunnel_comes_off(forwarders: Stack) -> None:
     testpmd, wires = forwarders.testpmd, forwarders.wires
     testpmd.create_flow(0, "ingress pattern eth / ipv4 / udp / vxlan / eth / vlan / end"

@@ -152,6 +152,11 @@ def test_a_rule_counts_what_comes_to_its_counter(stack: Stack, meters: Meters, g
         stack.testpmd.destroy_flow(0, rule)
 
 
+# Daily by one engine each, of which both have either kind of action age.
+BY_AUTO = {"meter mtr_id 1 / {age}", "{age} / meter mtr_id 1 / count"}
+
+
+@pytest.mark.daily(when=lambda params: (params["datapath"] == "mlx5") == (params["actions"] in BY_AUTO))
 @pytest.mark.parametrize(("actions", "shared"), [
     ("meter mtr_id 1 / {age}", False),
     ("meter mtr_id 1 / count / {age}", False),

@@ -13,7 +13,10 @@ from scapy.layers.vxlan import VXLAN
 
 from functional.conftest import OpenStack, StartStack
 
-pytestmark = [pytest.mark.guest, pytest.mark.usefixtures("receiving")]
+pytestmark = [pytest.mark.guest, pytest.mark.usefixtures("receiving"),
+              # Daily, each format of steering entries with one engine.
+              pytest.mark.daily(when=lambda params: (params["datapath"], params["stack"]) in {
+                  ("mlx5", "0"), ("verbs", "1")})]
 
 SOFTWARE, COMMANDS = "software steering", "mlx5"
 TABLE = 3

@@ -14,7 +14,10 @@ from rig.stack import Stack
 
 from functional.conftest import OpenStack
 
-pytestmark = [pytest.mark.guest, pytest.mark.usefixtures("receiving")]
+pytestmark = [pytest.mark.guest, pytest.mark.usefixtures("receiving"),
+              # Daily, each format of steering entries with one engine.
+              pytest.mark.daily(when=lambda params: (params["datapath"], params["stack"]) in {
+                  ("mlx5", "0"), ("verbs", "1")})]
 
 RULES = 64
 PATTERN = "eth / ipv4 src mask 255.255.255.255 / udp dst mask 65535"
