@@ -11,7 +11,7 @@ A suite is one of
   unsanitized:BUILD  only the tests marked `unsanitized`, in two processes
   kernel:BUILD       the tests that need a kernel, and the functional tests in a guest;
                      kernel-once:BUILD runs each of the latter with the first of its parameters only,
-                     and none that is `thorough`
+                     and no test of either that is `thorough`
   rdma:BUILD         third-party suites, on both fronts: tests/rdma; rdma-daily:BUILD without tests
                      marked `thorough`
   clang, sanitize    a build with that option of scripts/setup
@@ -273,16 +273,16 @@ def unsanitized(build: Path) -> Results:
                         UNSANITIZED_WORKERS)
 
 
-def kernel(build: Path, *options: str) -> Results:
+def kernel(build: Path, which: Sequence[str] = (), once: Sequence[str] = ()) -> Results:
     """The tests that need a kernel, then the functional tests that run on either front."""
-    results = pytest_suite("kernel", "tests/kernel", build, [], KERNEL_TIMEOUT_S)
+    results = pytest_suite("kernel", "tests/kernel", build, [*which], KERNEL_TIMEOUT_S)
     results.add(pytest_suite("functional-in-guest", "tests/functional", build,
-                             ["--front=guest", *options], KERNEL_TIMEOUT_S))
+                             ["--front=guest", *once, *which], KERNEL_TIMEOUT_S))
     return results
 
 
 def kernel_once(build: Path) -> Results:
-    return kernel(build, "--once", "-m", "not thorough")
+    return kernel(build, ["-m", "not thorough"], ["--once"])
 
 
 def rdma(build: Path, *options: str) -> Results:

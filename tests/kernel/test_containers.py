@@ -82,8 +82,13 @@ def forwards(stack: GuestStack) -> None:
     stack.wires[0].transfer(numbered(300), to=stack.wires[0])
 
 
-@pytest.mark.parametrize("datapath", ["mlx5", "verbs"])
-@pytest.mark.parametrize("namespaces", [[], ["--net"]], ids=["host-network", "own-network"])
+# Daily, each network with one of the ring formats.
+@pytest.mark.parametrize(("namespaces", "datapath"), [
+    pytest.param([], "mlx5", id="host-network-mlx5"),
+    pytest.param([], "verbs", id="host-network-verbs", marks=pytest.mark.thorough),
+    pytest.param(["--net"], "mlx5", id="own-network-mlx5", marks=pytest.mark.thorough),
+    pytest.param(["--net"], "verbs", id="own-network-verbs"),
+])
 def test_one_device(start_stack: StartStack, guest: Guest, datapath: str,
                     namespaces: list[str]) -> None:
     """In its own network namespace, the program does not see the interface of its port, and reports it."""

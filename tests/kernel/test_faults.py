@@ -35,6 +35,13 @@ def fatal_error(stack: GuestStack) -> None:
     stack.functions[0].control(cmd="fatal")
 
 
+# Daily, each loss with one of our ring formats, and one with DPDK's own driver.
+DAILY = {("mlx5", unplugged), ("verbs", fatal_error), ("net_mlx5", unplugged)}
+# Our driver only, in both of its ways to the device.
+ours_daily = pytest.mark.daily(when=lambda params: params["driver"] != "net_mlx5")
+
+
+@pytest.mark.daily(when=lambda params: (params["driver"], params["lose"]) in DAILY)
 @pytest.mark.parametrize("lose", [unplugged, fatal_error])
 def test_a_lost_device_is_a_removal_event(start_stack: StartStack, driver: str,
                                           lose: Callable[[GuestStack], None],
@@ -51,6 +58,7 @@ def test_a_lost_device_is_a_removal_event(start_stack: StartStack, driver: str,
     tell_faults("device-fatal", 1)
 
 
+@ours_daily
 def test_kill_in_mid_traffic_and_a_second_start(start_stack: StartStack, guest: Guest,
                                                 driver: str, tell_faults: TellFaults) -> None:
     """The kernel releases everything; a new process can use the port at once."""
@@ -78,7 +86,8 @@ def test_kill_in_mid_traffic_and_a_second_start(start_stack: StartStack, guest: 
     stack.wires[1].transfer(numbered(500), to=stack.wires[0])
 
 
-@pytest.mark.parametrize("drivers", [("mlx5", "verbs"), ("net_mlx5", "mlx5")], ids=" and ".join)
+@pytest.mark.parametrize("drivers", [
+    ("mlx5", "verbs"), pytest.param(("net_mlx5", "mlx5"), marks=pytest.mark.thorough)], ids=" and ".join)
 def test_two_processes_on_two_devices(start_stack: StartStack, drivers: tuple[str, str]) -> None:
     """Each has its own; one is killed, the other is not affected."""
     one, other = (start_stack(lossless(1), **DRIVERS[driver]) for driver in drivers)
@@ -106,6 +115,7 @@ def as_user(guest: Guest, *more: str) -> dict[str, Any]:
             "devices": "chgrp rdma /dev/infiniband/uverbs* && chmod 0660 /dev/infiniband/uverbs*"}
 
 
+@ours_daily
 def test_a_user_with_cap_net_raw(start_stack: StartStack, guest: Guest, driver: str) -> None:
     """Group rdma for the device node, CAP_NET_RAW for raw queue pairs: nothing else is needed."""
     user = as_user(guest, "--inh-caps=-all,+net_raw", "--bounding-set=-all,+net_raw",
