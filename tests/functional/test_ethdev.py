@@ -16,6 +16,7 @@ SUITES = ["Cable", "Control", "FlowControl", "FlowFields", "FlowIgmp", "FlowKeep
           "UnknownMemory"]
 ELSEWHERE = ["Resets", "Threads"]  # in test_threads.py
 MAPPED_SUITES = ["Meter"]  # which verbs flows have not
+STEERED_SUITES = ["FlowNumbers"]  # by software
 HUGE_SUITES = {"Memory": 64, "Million": 256}  # hugepages of 2 MiB
 NO_HUGE = ["--no-huge", "-m", "256", "--no-shconf"]
 HUGE = ["--in-memory"]
@@ -26,10 +27,10 @@ def program_of(build: Build) -> str:
 
 
 def run(start_softhca: StartSoftHca, build: Build, datapath: str, suite: str,
-        memory: list[str]) -> None:
+        memory: list[str], **options: str) -> None:
     eal = ["-l", "0", *memory, "--no-telemetry", "--no-pci", "-d", DRIVER,
            "--vdev", f"net_rawqp0,device=mlx5_0,datapath={datapath},flow_engine={ENGINES[datapath]}"]
-    port = PortSpec(wire="loop", options={"pause": "on"})
+    port = PortSpec(wire="loop", options={"pause": "on", **options})
     hca = start_softhca([port], [program_of(build), f"--gtest_filter={suite}.*", *eal])
     status = hca.program.wait(120)
     assert not hca.sanitizer_reports(), hca.sanitizer_reports()
@@ -44,7 +45,7 @@ def listing(build: Build, suite: str = "*") -> list[str]:
 
 def test_every_suite_is_listed(build: Build) -> None:
     listed = {line.rstrip(".") for line in listing(build) if line.endswith(".")}
-    assert listed == {*SUITES, *MAPPED_SUITES, *ELSEWHERE, *HUGE_SUITES}
+    assert listed == {*SUITES, *MAPPED_SUITES, *STEERED_SUITES, *ELSEWHERE, *HUGE_SUITES}
 
 
 # Memory registration is the same for all rings: once in the guest. The kernel sets flow control only for
@@ -60,6 +61,14 @@ def test_ethdev(start_softhca: StartSoftHca, build: Build, datapath: str, suite:
 @pytest.mark.parametrize("suite", MAPPED_SUITES)
 def test_ethdev_with_mapped_rings(start_softhca: StartSoftHca, build: Build, suite: str) -> None:
     run(start_softhca, build, "mlx5", suite, NO_HUGE)
+
+
+@pytest.mark.guest
+@pytest.mark.parametrize("steering_format", ["0", "1"], ids=lambda number: f"format{number}")
+@pytest.mark.parametrize("suite", STEERED_SUITES)
+def test_ethdev_with_software_steering(start_softhca: StartSoftHca, build: Build, datapath: str, suite: str,
+                                       steering_format: str) -> None:
+    run(start_softhca, build, datapath, suite, NO_HUGE, steering_format=steering_format)
 
 
 @pytest.fixture

@@ -50,6 +50,8 @@ constexpr Field kLayer[] = {
     FIELD(LayerKey, src_port),
     FIELD(LayerKey, dst_port),
     FIELD(LayerKey, tcp_flags, Style::hex, 9),
+    FIELD(LayerKey, tcp_sequence),
+    FIELD(LayerKey, tcp_ack),
     FIELD(LayerKey, integrity, Style::hex, 4),
 };
 constexpr Field kTunnel[] = {

@@ -85,7 +85,11 @@ void extract_layer(const net::Headers& headers, const Bytes& frame, uint32_t sta
     }
     if (headers.l4 != 0) {
         key.l4 = headers.ip_proto;
-        if (headers.ip_proto == net::kProtoTcp) key.tcp_flags = frame.u16(headers.l4 + 12) & 0x1ff;
+        if (headers.ip_proto == net::kProtoTcp) {
+            key.tcp_sequence = frame.u32(headers.l4 + 4);
+            key.tcp_ack = frame.u32(headers.l4 + 8);
+            key.tcp_flags = frame.u16(headers.l4 + 12) & 0x1ff;
+        }
         std::memcpy(&key.src_port, head + headers.l4, 2);
         std::memcpy(&key.dst_port, head + headers.l4 + 2, 2);
     }

@@ -50,10 +50,12 @@ struct LayerKey {
     net::be16 src_port{0};
     net::be16 dst_port{0};
     net::be32 flow_label{0};
+    net::be32 tcp_sequence{0}; ///< these differ from packet to packet of a flow
+    net::be32 tcp_ack{0};
     std::array<uint8_t, 16> src_ip{}; ///< IPv4 in the last four bytes
     std::array<uint8_t, 16> dst_ip{};
 };
-static_assert(sizeof(LayerKey) == 72 && sizeof(LayerKey) % 8 == 0);
+static_assert(sizeof(LayerKey) == 80 && sizeof(LayerKey) % 8 == 0);
 
 /// Headers that belong to neither: tunnels, MPLS, ESP, ICMP. Absent ones leave zeros.
 struct TunnelKey {
@@ -107,7 +109,7 @@ struct FlowKey {
     TunnelKey tunnel;
     MetaKey meta;
 };
-static_assert(sizeof(FlowKey) == 264 && sizeof(FlowKey) % 8 == 0);
+static_assert(sizeof(FlowKey) == 280 && sizeof(FlowKey) % 8 == 0);
 static_assert(std::has_unique_object_representations_v<FlowKey>);
 
 /// A tunnel's payload.

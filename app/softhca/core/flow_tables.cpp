@@ -398,7 +398,9 @@ void FlowTables::visit(const FlowTable& start, const Packet& packet, uint32_t ta
             return table->walker->walk(table->icm_root, packet, tag, path, watch);
         }
         for (const auto& group : table->groups) {
-            const FlowKey& key = group->rules.mask().key_of(packet);
+            const KeyMask& mask = group->rules.mask();
+            const FlowKey& key = mask.key_of(packet);
+            path.repeats &= !mask.asks_numbers_of(packet);
             const Rule* const rule = group->rules.find(key);
             watch.asked(*table, *group, key, rule);
             if (!rule) continue;

@@ -59,6 +59,7 @@ template <Rings R, class W> bool Receiver<R, W>::steer(const Packet& packet) {
         tables_.walk(FlowRoot::receive, packet, path_, watch_);
         return false;
     }
+    path_.repeats = !steering_.asks_numbers_of(packet);
     copies_.clear();
     const FlowKey& key = steering_.key_of(packet);
     const Rule* rule = steering_.match(key, copies_, watch_);

@@ -45,7 +45,8 @@ class KeyMask {
     static constexpr uint8_t kWords = sizeof(FlowKey) / sizeof(uint64_t);
 
     explicit KeyMask(const FlowKey& mask)
-        : asks_integrity_((mask.outer.integrity | mask.inner.integrity) != 0) {
+        : asks_integrity_((mask.outer.integrity | mask.inner.integrity) != 0),
+          asks_numbers_((mask.outer.tcp_sequence | mask.outer.tcp_ack) != 0) {
         for (uint8_t i = 0; i < kWords; i++) {
             if (word(mask, i) == 0) continue;
             index_[used_] = i;
@@ -53,6 +54,11 @@ class KeyMask {
         }
     }
     [[nodiscard]] bool asks_integrity() const { return asks_integrity_; }
+    [[nodiscard]] bool asks_numbers() const { return asks_numbers_; }
+    /// Whether it may tell this packet from others of its flow (FlowShape) by their numbers.
+    [[nodiscard]] bool asks_numbers_of(const Packet& packet) const {
+        return asks_numbers_ && packet.key().outer.l4 == net::kProtoTcp;
+    }
     /// The packet's key, with as much as the mask needs.
     [[nodiscard]] const FlowKey& key_of(const Packet& packet) const {
         return asks_integrity_ ? packet.verified_key() : packet.key();
@@ -105,6 +111,7 @@ class KeyMask {
     std::array<uint8_t, kWords> index_{};
     std::array<uint64_t, kWords> mask_{};
     bool asks_integrity_;
+    bool asks_numbers_;
 };
 
 /// The cost of finding rules.

@@ -72,10 +72,12 @@ void Steering::erase(const Flow& flow) {
 }
 
 void Steering::look_at_masks() {
-    asks_integrity_ = std::ranges::any_of(domains_, [](const Tables& domain) {
-        return std::ranges::any_of(
-            domain, [](const auto& table) { return table->mask().asks_integrity(); });
-    });
+    asks_integrity_ = asks_numbers_ = false;
+    for (const Tables& domain : domains_)
+        for (const auto& table : domain) {
+            asks_integrity_ |= table->mask().asks_integrity();
+            asks_numbers_ |= table->mask().asks_numbers();
+        }
 }
 
 LookupCounts Steering::counts() const {

@@ -23,6 +23,10 @@ class Steering {
     [[nodiscard]] const FlowKey& key_of(const Packet& packet) const {
         return asks_integrity_ ? packet.verified_key() : packet.key();
     }
+    /// Whether rules may tell this packet from others of its flow by their numbers.
+    [[nodiscard]] bool asks_numbers_of(const Packet& packet) const {
+        return asks_numbers_ && packet.key().outer.l4 == net::kProtoTcp;
+    }
     /// The matching rule of the highest priority (lowest number); among equal priorities, the one
     /// whose mask has been in use for longer. Null when none matches.
     template <class W = NoWatch>
@@ -84,7 +88,7 @@ class Steering {
     void look_at_masks();
 
     std::array<Tables, 4> domains_;
-    bool asks_integrity_ = false;
+    bool asks_integrity_ = false, asks_numbers_ = false;
     LookupCounts gone_; ///< of tables that are gone
 };
 

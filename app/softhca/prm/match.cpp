@@ -103,6 +103,10 @@ constexpr MatchField kOther[] = {
     FIELD(kMisc2 + 352, 32, meta.reg_c[0], 0, 127),
     FIELD(kMisc2 + 384, 32, meta.reg_a, 0),
     // mlx5_ifc_fte_match_set_misc3_bits
+    FIELD(kMisc3 + 0, 32, inner.tcp_sequence, 0, kNotAnnounced, IPPROTO_TCP),
+    FIELD(kMisc3 + 32, 32, outer.tcp_sequence, 0, kNotAnnounced, IPPROTO_TCP),
+    FIELD(kMisc3 + 64, 32, inner.tcp_ack, 0, kNotAnnounced, IPPROTO_TCP),
+    FIELD(kMisc3 + 96, 32, outer.tcp_ack, 0, kNotAnnounced, IPPROTO_TCP),
     FIELD(kMisc3 + 136, 24, tunnel.gpe_vni, 0),
     FIELD(kMisc3 + 160, 8, tunnel.gpe_protocol, 0),
     FIELD(kMisc3 + 168, 8, tunnel.gpe_flags, 0),
@@ -168,6 +172,11 @@ void copy_field(const MatchField& field, const Prm& prm, FlowKey& key) {
         if (bit_of(prm.data(), field.prm_bit + i)) set_bit(to, field.key_bit + i);
 }
 
+bool is_of_inner(const MatchField& field) {
+    return field.key_bit >= 8 * offsetof(FlowKey, inner) &&
+           field.key_bit < 8 * offsetof(FlowKey, tunnel);
+}
+
 bool is_asked(const MatchField& field, const Prm& mask) {
     for (size_t i = 0; i < field.width; i++)
         if (bit_of(mask.data(), field.prm_bit + i)) return true;
@@ -205,7 +214,7 @@ std::optional<MatchMask> read_match_mask(std::span<const std::byte> bytes) {
     for (const MatchField& field : kFields) {
         if (!is_asked(field, prm)) continue;
         if (field.l4 != 0) {
-            uint8_t& l4 = field.prm_bit < kInner ? out.l4 : out.inner_l4;
+            uint8_t& l4 = is_of_inner(field) ? out.inner_l4 : out.l4;
             if (l4 != 0 && l4 != field.l4) return {}; // no packet has both
             l4 = field.l4;
         }
@@ -220,7 +229,7 @@ core::FlowKey read_match_value(std::span<const std::byte> bytes, const MatchMask
     const Prm prm = prm_of(bytes);
     FlowKey value;
     for (const MatchField& field : kFields) {
-        const uint8_t l4 = field.prm_bit < kInner ? mask.l4 : mask.inner_l4;
+        const uint8_t l4 = is_of_inner(field) ? mask.inner_l4 : mask.l4;
         if (field.l4 == 0 || field.l4 == l4) copy_field(field, prm, value);
     }
     value.outer.l4 = mask.l4;

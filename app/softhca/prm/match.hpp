@@ -25,7 +25,7 @@ struct MatchField {
     uint16_t key_bit;
     uint8_t width;
     uint8_t capability = kNotAnnounced; ///< its bit in flow_table_fields_supported
-    uint8_t l4 = 0;                     ///< 6 TCP, 17 UDP: one of the ports that share a place
+    uint8_t l4 = 0; ///< 6 TCP, 17 UDP: it is that protocol's (their ports share a place)
 };
 /// Every field that the device matches. A new field is a row here, and a member of FlowKey.
 [[nodiscard]] std::span<const MatchField> match_fields();

@@ -46,7 +46,8 @@ class FlowCacheTest : public Testbed {
         const auto bytes = static_cast<uint32_t>(frame.size());
         extract(net::parse(frames::view(frame), bytes), frames::view(frame), bytes, attr.value);
         std::memset(reinterpret_cast<std::byte*>(&attr.mask), 0xff, sizeof attr.mask);
-        attr.mask.outer.integrity = attr.mask.inner.integrity = 0; // not a header
+        attr.mask.outer.integrity = attr.mask.inner.integrity = 0;  // not a header
+        attr.mask.outer.tcp_sequence = attr.mask.outer.tcp_ack = 0; // not the flow's
         return device->create_flow(attr).value();
     }
     Seen receive(const Bytes& frame) {
@@ -189,6 +190,54 @@ TEST_F(FlowCacheTest, RulesThatAskForChecksumsAreAskedEachTime) {
     for (int i = 0; i < 3; i++) {
         EXPECT_EQ(receive(right).tag, kTag);
         EXPECT_EQ(receive(wrong).tag, 0u);
+    }
+}
+
+/// The flows of UDP stay known.
+TEST_F(FlowCacheTest, RulesThatAskForNumbersAreAskedForEachPacketOfTcp) {
+    Spec first, second, udp;
+    first.proto = second.proto = frames::kTcp;
+    first.sequence = 0x1234;
+    first.ack = second.sequence = second.ack = 0x5678;
+    for (const auto member : {&LayerKey::tcp_sequence, &LayerKey::tcp_ack}) {
+        FlowAttr attr;
+        attr.tag = kTag;
+        attr.tirs = {tir};
+        attr.mask.outer.*member = ~0u;
+        attr.value.outer.*member = member == &LayerKey::tcp_ack ? 0x5678 : 0x1234;
+        const Number rule = device->create_flow(attr).value();
+        const uint32_t tag_of_second = member == &LayerKey::tcp_ack ? kTag : 0;
+        for (int i = 0; i < 3; i++) {
+            EXPECT_EQ(receive(frames::build(first)).tag, kTag);
+            EXPECT_EQ(receive(frames::build(second)).tag, tag_of_second);
+        }
+        const uint64_t before = lookups();
+        receive(frames::build(udp));
+        const uint64_t once = lookups() - before;
+        for (int i = 0; i < 5; i++)
+            receive(frames::build(udp));
+        EXPECT_EQ(lookups() - before, 2 * once);
+        ASSERT_TRUE(device->destroy_flow(rule));
+    }
+}
+
+TEST_F(FlowCacheTest, SoAreTheEntriesOfTables) {
+    const Number table = device->create_flow_table({.log_size = 1}).value();
+    FlowGroupAttr of_number{.first = 0, .last = 0};
+    of_number.mask.outer.tcp_sequence = ~0u;
+    FlowEntryAttr marked{.tag = kTag, .tirs = {tir}};
+    marked.value.outer.tcp_sequence = 0x1234;
+    marked.group = device->create_flow_group(table, of_number).value();
+    ASSERT_TRUE(device->set_flow_entry(table, 0, marked));
+    const Number rest = device->create_flow_group(table, {.first = 1, .last = 1}).value();
+    ASSERT_TRUE(device->set_flow_entry(table, 1, {.group = rest, .tirs = {tir}}));
+    ASSERT_TRUE(device->set_flow_table_root(table));
+    Spec first, second;
+    first.proto = second.proto = frames::kTcp;
+    first.sequence = 0x1234;
+    for (int i = 0; i < 3; i++) {
+        EXPECT_EQ(receive(frames::build(second)).tag, 0u);
+        EXPECT_EQ(receive(frames::build(first)).tag, kTag);
     }
 }
 

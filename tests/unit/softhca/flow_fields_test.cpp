@@ -37,6 +37,8 @@ Spec tagged_v4() {
     spec.tcp_flags = frames::kSyn | frames::kPsh;
     spec.src_port = 0x1234;
     spec.dst_port = 0x4321;
+    spec.sequence = 0x89abcdef;
+    spec.ack = 0x13579bdf;
     return spec;
 }
 Spec udp_v6() {
@@ -222,6 +224,10 @@ const PrmField kFields[] = {
     {"outer_first_mpls_over_gre", kMisc2 + 64, 32, 0x54321a40, mpls_over_gre},
     {"outer_first_mpls_over_udp", kMisc2 + 96, 32, 0x54321a40, mpls_over_udp},
 
+    {"inner_tcp_seq_num", kMisc3 + 0, 32, 0x89abcdef, carried},
+    {"outer_tcp_seq_num", kMisc3 + 32, 32, 0x89abcdef, plain},
+    {"inner_tcp_ack_num", kMisc3 + 64, 32, 0x13579bdf, carried},
+    {"outer_tcp_ack_num", kMisc3 + 96, 32, 0x13579bdf, plain},
     {"outer_vxlan_gpe_vni", kMisc3 + 136, 24, 0xa1b2c3, gpe},
     {"outer_vxlan_gpe_next_protocol", kMisc3 + 160, 8, 2, gpe},
     {"outer_vxlan_gpe_flags", kMisc3 + 168, 8, 0x0c, gpe},

@@ -93,6 +93,25 @@ TEST(PrmMatch, APacketIsTcpOrUdp) {
     }
 }
 
+/// A number of zero is not that of a packet without TCP.
+TEST(PrmMatch, NumbersAskForTcpInTheirLayer) {
+    constexpr size_t kMisc3 = 256;
+    struct Case {
+        size_t at;
+        uint8_t outer, inner;
+    };
+    for (const Case& one :
+         {Case{kMisc3, 0, 6}, {kMisc3 + 4, 6, 0}, {kMisc3 + 8, 0, 6}, {kMisc3 + 12, 6, 0}}) {
+        std::vector<std::byte> prm(512);
+        prm[one.at] = std::byte{0xff};
+        const auto mask = read_match_mask(prm);
+        ASSERT_TRUE(mask);
+        const FlowKey key = read_match_value(std::vector<std::byte>(512), *mask);
+        EXPECT_EQ(key.outer.l4, one.outer) << one.at;
+        EXPECT_EQ(key.inner.l4, one.inner) << one.at;
+    }
+}
+
 /// How many bits of each section of 64 bytes the device knows.
 TEST(PrmMatch, EveryOtherBitIsRefused) {
     std::array<size_t, 10> known{};
@@ -101,14 +120,15 @@ TEST(PrmMatch, EveryOtherBitIsRefused) {
         prm[bit / 8] = std::byte(0x80 >> bit % 8);
         known[bit / 512] += read_match_mask(prm).has_value();
     }
-    constexpr size_t kLayer = 512 - 16;        // reserved
-    constexpr size_t kMisc = 3 + 24 + 32 + 4   // GRE options, SQ number, second tags
-                             + 16 + 32 + 24    // GRE protocol and key, VXLAN
-                             + 24 + 1 + 6 + 16 // Geneve
-                             + 20 + 20 + 32;   // flow labels, ESP
-    constexpr size_t kMisc2 = 4 * 32 + 9 * 32; // MPLS, registers
-    constexpr size_t kMisc3 = 24 + 16 + 2 * 48 // VXLAN-GPE, ICMP
-                              + 32 + 16;       // GTP-U
+    constexpr size_t kLayer = 512 - 16;          // reserved
+    constexpr size_t kMisc = 3 + 24 + 32 + 4     // GRE options, SQ number, second tags
+                             + 16 + 32 + 24      // GRE protocol and key, VXLAN
+                             + 24 + 1 + 6 + 16   // Geneve
+                             + 20 + 20 + 32;     // flow labels, ESP
+    constexpr size_t kMisc2 = 4 * 32 + 9 * 32;   // MPLS, registers
+    constexpr size_t kMisc3 = 4 * 32             // numbers of TCP
+                              + 24 + 16 + 2 * 48 // VXLAN-GPE, ICMP
+                              + 32 + 16;         // GTP-U
     EXPECT_EQ(known, (std::array<size_t, 10>{kLayer, kMisc, kLayer, kMisc2, kMisc3}));
 }
 

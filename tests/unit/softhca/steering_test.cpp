@@ -39,7 +39,8 @@ constexpr Field kFields[] = {
     FIELD(outer.dst_port),   FIELD(outer.flow_label),  FIELD(outer.src_ip),
     FIELD(outer.dst_ip),     FIELD(inner.dst_mac),     FIELD(inner.dst_ip),
     FIELD(tunnel.vxlan_vni), FIELD(tunnel.esp_spi),    FIELD(tunnel.icmpv6_data),
-    FIELD(meta.reg_a),       FIELD(meta.reg_c),
+    FIELD(meta.reg_a),       FIELD(meta.reg_c),        FIELD(outer.tcp_sequence),
+    FIELD(outer.tcp_ack),
 };
 
 uint8_t* bytes_of(FlowKey& key) { return reinterpret_cast<uint8_t*>(&key); }
@@ -116,6 +117,8 @@ TEST(Steering, KeyOfEachKindOfFrame) {
     EXPECT_EQ(tcp.outer.ip_proto, frames::kTcp);
     EXPECT_EQ(tcp.outer.l4, frames::kTcp);
     EXPECT_EQ(tcp.outer.tcp_flags, frames::kSyn);
+    EXPECT_EQ(tcp.outer.tcp_sequence, 1u);
+    EXPECT_EQ(tcp.outer.tcp_ack, 0u);
     EXPECT_EQ(tcp.outer.tos, 0x28);
     EXPECT_EQ(tcp.outer.ttl, 64);
     EXPECT_EQ(tcp.outer.ipv4_ihl, 5);

@@ -169,6 +169,19 @@ TEST_F(TraceTest, AMissByOneBitSaysWhichField) {
     EXPECT_EQ(device->counters().drop_no_match, 1u);
 }
 
+TEST_F(TraceTest, NumbersOfTcpAreFieldsAndReasonsForAMiss) {
+    FlowAttr flow;
+    flow.mask.outer.tcp_sequence = flow.mask.outer.tcp_ack = ~0u;
+    flow.value.outer.tcp_sequence = 0x1234;
+    flow.value.outer.tcp_ack = 77;
+    flow.tirs = {direct_tir(rq)};
+    ASSERT_TRUE(device->create_flow(flow));
+    receive(frames::build({.proto = frames::kTcp, .sequence = 0x1235, .ack = 77}));
+    const std::string way = text(the_packet());
+    EXPECT_THAT(way, HasSubstr(" tcp_sequence=4661 tcp_ack=77"));
+    EXPECT_THAT(way, HasSubstr("tcp_sequence is 4661, not 4660\n"));
+}
+
 TEST_F(TraceTest, AMissAmongManyRulesSaysHowManyWereLookedAt) {
     FlowAttr flow;
     flow.mask.outer.src_port = 0xffff;

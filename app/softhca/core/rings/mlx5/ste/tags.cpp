@@ -14,14 +14,6 @@ bool write_tag(const KnownLookup& lookup, const Packet& packet, ste::Tag& tag) {
     return true;
 }
 
-TcpNumbers tcp_numbers(const Seen& seen) {
-    if (seen.inner && seen.packet.headers().inner == 0) return {};
-    const net::Headers headers = seen.inner ? seen.packet.inner_headers() : seen.packet.headers();
-    if (headers.l4 == 0 || headers.ip_proto != net::kProtoTcp) return {};
-    const std::byte* const tcp = seen.packet.head() + headers.l4;
-    return {net::load_be<uint32_t>(tcp + 4), net::load_be<uint32_t>(tcp + 8)};
-}
-
 /// ste_eth_l3_ipv6_dst, ste_eth_l3_ipv6_src: for IPv4, the last word.
 void destination_ip(const Seen& seen, TagWriter& to) {
     to.put_bytes(0, seen.layer.dst_ip.data(), seen.layer.dst_ip.size());

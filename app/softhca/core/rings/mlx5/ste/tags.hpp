@@ -94,12 +94,6 @@ template <class To> void put_second_vlan(To& to, const VlanBits& bits, const Lay
     put_vlan(to, bits, layer.second_tci, qualifier(layer.second_svlan, layer.second_cvlan));
 }
 
-/// The TCP fields that the device's own keys lack. Zeros: not TCP.
-struct TcpNumbers {
-    uint32_t sequence = 0, acknowledgement = 0;
-};
-[[nodiscard]] TcpNumbers tcp_numbers(const Seen& seen);
-
 /// The unmodified beginning of a tunnel's header, for any tunnel that rules look into. Zeros where
 /// the header is shorter.
 using TunnelWords = std::array<uint32_t, 4>;

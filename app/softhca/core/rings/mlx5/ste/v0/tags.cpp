@@ -101,9 +101,8 @@ void l4(const Seen& seen, TagWriter& to) {
 /// ste_eth_l4_misc
 void l4_misc(const Seen& seen, TagWriter& to) {
     constexpr Bits kSequence{0x20, 32}, kAcknowledgement{0x40, 32};
-    const TcpNumbers tcp = tcp_numbers(seen);
-    to.put(kSequence, tcp.sequence);
-    to.put(kAcknowledgement, tcp.acknowledgement);
+    to.put(kSequence, seen.layer.tcp_sequence);
+    to.put(kAcknowledgement, seen.layer.tcp_ack);
 }
 
 /// ste_mpls

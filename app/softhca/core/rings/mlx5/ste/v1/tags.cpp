@@ -104,9 +104,8 @@ void l4(const Seen& seen, TagWriter& to) {
 void l4_misc(const Seen& seen, TagWriter& to) {
     constexpr Bits kAcknowledgement{0x20, 32}, kSequence{0x40, 32}, kIcmpData{0x20, 32},
         kIcmpType{0x40, 8}, kIcmpCode{0x48, 8};
-    const TcpNumbers tcp = tcp_numbers(seen);
-    to.put(kAcknowledgement, tcp.acknowledgement);
-    to.put(kSequence, tcp.sequence);
+    to.put(kAcknowledgement, seen.layer.tcp_ack);
+    to.put(kSequence, seen.layer.tcp_sequence);
     if (seen.inner) return; // the device's keys have no ICMP fields of a tunnel's payload
     const TunnelKey& key = seen.tunnel();
     to.put(kIcmpData, key.icmp_data | key.icmpv6_data);
