@@ -12,8 +12,8 @@ from rig.stack import DRIVER, Build, PortSpec
 
 from functional.conftest import StartSoftHca
 
-SUITES = ["Cable", "Control", "FlowControl", "FlowFields", "FlowIgmp", "FlowKeep", "Memory", "Timesync",
-          "UnknownMemory"]
+SUITES = ["Cable", "Control", "FlowControl", "FlowFields", "FlowIgmp", "FlowKeep", "Memory",
+          "RssSides", "Timesync", "UnknownMemory"]
 ELSEWHERE = ["Resets", "Threads"]  # in test_threads.py
 MAPPED_SUITES = ["Meter"]  # which verbs flows have not
 STEERED_SUITES = ["FlowNumbers"]  # by software
@@ -50,7 +50,7 @@ def test_every_suite_is_listed(build: Build) -> None:
 
 # Memory registration is the same for all rings: once in the guest. The kernel sets flow control only for
 # functions that manage vports.
-@pytest.mark.guest(when=lambda params: params["suite"] != "FlowControl" and (
+@pytest.mark.guest(when=lambda params: params["suite"] not in ("FlowControl", "RssSides") and (
     params["datapath"] == "mlx5" or params["suite"] in ("FlowFields", "FlowIgmp", "FlowKeep")))
 @pytest.mark.parametrize("suite", SUITES)
 def test_ethdev(start_softhca: StartSoftHca, build: Build, datapath: str, suite: str) -> None:
@@ -63,7 +63,6 @@ def test_ethdev_with_mapped_rings(start_softhca: StartSoftHca, build: Build, sui
     run(start_softhca, build, "mlx5", suite, NO_HUGE)
 
 
-@pytest.mark.guest
 @pytest.mark.parametrize("steering_format", ["0", "1"], ids=lambda number: f"format{number}")
 @pytest.mark.parametrize("suite", STEERED_SUITES)
 def test_ethdev_with_software_steering(start_softhca: StartSoftHca, build: Build, datapath: str, suite: str,

@@ -27,10 +27,14 @@ rte_mempool* PortTest::rx_pool() {
 }
 
 void PortTest::start(rte_mempool* pool, uint64_t rx_offloads) {
-    ASSERT_NE(pool, nullptr) << rte_strerror(rte_errno);
     rte_eth_conf conf{};
     conf.rxmode.mtu = RTE_ETHER_MTU;
     conf.rxmode.offloads = rx_offloads;
+    start(pool, conf);
+}
+
+void PortTest::start(rte_mempool* pool, const rte_eth_conf& conf) {
+    ASSERT_NE(pool, nullptr) << rte_strerror(rte_errno);
     ASSERT_EQ(rte_eth_dev_configure(kPort, kQueues, kQueues, &conf), 0);
     for (uint16_t queue = 0; queue < kQueues; ++queue) {
         ASSERT_EQ(rte_eth_rx_queue_setup(kPort, queue, kDescriptors, SOCKET_ID_ANY, nullptr, pool),

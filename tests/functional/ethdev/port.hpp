@@ -45,6 +45,7 @@ class PortTest : public testing::Test {
 
     /// (Re-)configures and starts the port with this pool for its Rx queues.
     void start(rte_mempool* pool, uint64_t rx_offloads = 0);
+    void start(rte_mempool* pool, const rte_eth_conf& conf);
     void restart();
     [[nodiscard]] static rte_mempool* rx_pool();
 
