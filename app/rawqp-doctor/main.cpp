@@ -2,10 +2,10 @@
 #include "app/rawqp-doctor/options.hpp"
 #include "app/rawqp-doctor/output.hpp"
 #include "app/rawqp-doctor/watch.hpp"
+#include "common/output.hpp"
 
 #include <chrono>
 #include <cstdio>
-#include <exception>
 #include <thread>
 
 namespace {
@@ -53,13 +53,9 @@ int examine(const doctor::Options& options) {
 } // namespace
 
 int main(int argc, char** argv) {
-    int status = 0;
-    const std::optional<doctor::Options> options = doctor::parse_options(argc, argv, status);
-    if (!options) return status;
-    try {
-        return examine(*options);
-    } catch (const std::exception& error) { // out of memory, say
-        std::fprintf(stderr, "rawqp-doctor: %s\n", error.what());
-        return 1;
-    }
+    return output::end_of("rawqp-doctor", 1, [&] {
+        int status = 0;
+        const std::optional<doctor::Options> options = doctor::parse_options(argc, argv, status);
+        return options ? examine(*options) : status;
+    });
 }

@@ -9,6 +9,7 @@
 #include "app/rawqp-perf/rounds.hpp"
 #include "app/rawqp-perf/trace.hpp"
 #include "app/rawqp-perf/verbs_loop.hpp"
+#include "common/output.hpp"
 
 #include <algorithm>
 #include <concepts>
@@ -418,29 +419,38 @@ int place_of_help(int argc, char** argv) {
     return help ? static_cast<int>(own - argv) : 0;
 }
 
+/// EAL as long as this lives.
+struct Eal {
+    Eal(int argc, char** argv) : used(rte_eal_init(argc, argv)) {}
+    ~Eal() {
+        if (used >= 0) rte_eal_cleanup();
+    }
+    Eal(const Eal&) = delete;
+    Eal& operator=(const Eal&) = delete;
+
+    const int used; ///< of the arguments; negative: it did not start
+};
+
+int run(int argc, char** argv) {
+    int status = 0;
+    // Without EAL, which may not start here: without hugepages, say.
+    if (const int place = place_of_help(argc, argv)) {
+        (void)parse_options(argc - place, argv + place, status);
+        return status;
+    }
+    const Eal eal(argc, argv);
+    if (eal.used < 0) {
+        fmt::print(stderr, "rawqp-perf: EAL did not start, see above\n");
+        return 1;
+    }
+    argv[eal.used] = argv[0];
+    const auto options = parse_options(argc - eal.used, argv + eal.used, status);
+    return options ? run(*options) : status;
+}
+
 } // namespace
 } // namespace perf
 
 int main(int argc, char** argv) {
-    int status = 0;
-    // Without EAL, which may not start here: without hugepages, say.
-    if (const int place = perf::place_of_help(argc, argv)) {
-        (void)perf::parse_options(argc - place, argv + place, status);
-        return status;
-    }
-    const int used = rte_eal_init(argc, argv);
-    if (used < 0) {
-        fmt::print(stderr, "rawqp-perf: EAL did not start, see above\n");
-        return 1;
-    }
-    argv[used] = argv[0];
-    try {
-        if (const auto options = perf::parse_options(argc - used, argv + used, status))
-            status = perf::run(*options);
-    } catch (const std::exception& error) {
-        fmt::print(stderr, "rawqp-perf: {}\n", error.what());
-        status = 1;
-    }
-    rte_eal_cleanup();
-    return status;
+    return output::end_of("rawqp-perf", 1, [&] { return perf::run(argc, argv); });
 }

@@ -4,10 +4,9 @@
 #include "app/softhca/launcher/remote.hpp"
 #include "app/softhca/launcher/run.hpp"
 #include "app/softhca/launcher/vm.hpp"
+#include "common/output.hpp"
 
-#include <cstdio>
 #include <cstring>
-#include <exception>
 
 using namespace softhca::launcher;
 
@@ -27,11 +26,8 @@ struct Execute {
 
 int main(int argc, char** argv) {
     if (argc > 1 && !std::strcmp(argv[1], "vm")) return become_vm(argv + 2);
-    try {
+    return output::end_of("softhca", kExitNoSetup, [&] {
         Options options = parse_options(argc, argv);
         return std::visit(Execute{}, options);
-    } catch (const std::exception& error) { // out of memory, say
-        std::fprintf(stderr, "softhca: %s\n", error.what());
-        return kExitNoSetup;
-    }
+    });
 }

@@ -229,6 +229,20 @@ def test_device_is_refused_if_no_thread_can_serve_it(launcher: Launcher) -> None
     assert "ulimit -u" in opened.stderr
 
 
+@pytest.mark.unsanitized  # sanitizers need more memory than that
+def test_device_is_refused_if_there_is_no_memory_for_it(launcher: Launcher) -> None:
+    """With ever less memory: first for a thread's stack, then for the device. In the end, the libraries do not fit."""
+    said: list[str] = []
+    for kibibytes in range(14_000, 6_000, -200):
+        opened = launcher.run("--", "prlimit", f"--as={kibibytes * 1024}", "ibv_devinfo", "-d", "mlx5_0")
+        assert opened.returncode > 0 and "terminate" not in opened.stderr, (kibibytes, opened.stderr)
+        said.append(opened.stderr)
+        if "error while loading" in opened.stderr or "couldn't load" in opened.stderr:
+            break
+    assert "cannot start a device thread" in said[0], said
+    assert any("no memory left" in lines and "ulimit -v" in lines for lines in said), said
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="becomes a user without other processes")
 def test_device_works_without_a_control_thread(launcher: Launcher) -> None:
     somebody = ["setpriv", f"--reuid={10**9 + os.getpid()}", "--clear-groups"]

@@ -122,7 +122,8 @@ int capture(const CaptureCommand& command) {
     if (!to_stdout) file.open(command.file, std::ios::binary | std::ios::trunc);
     std::ostream& out = to_stdout ? std::cout : file;
     const auto written = [&] {
-        if (out.flush()) return true;
+        const bool good = static_cast<bool>(out.flush());
+        if (good || to_stdout) return good; // main() says what is wrong with stdout
         say(fmt::format("cannot write {} ({}); is there room left, and may you?", command.file,
                         std::strerror(errno)));
         return false;

@@ -9,10 +9,10 @@
 #include "app/softhca/pci/transport_vfio_user.hpp"
 #include "app/softhca/wire/open.hpp"
 #include "app/softhca/wire/spec.hpp"
+#include "common/output.hpp"
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
-#include <exception>
 #include <optional>
 
 namespace {
@@ -34,7 +34,7 @@ prm::Users users_of(const PortConfig& port) {
     return port.steering_format ? prm::Users::steering : prm::Users::objects;
 }
 
-Result<void> run(const Options& options) {
+Result<void> serve(const Options& options) {
     auto port = parse_port(options.port);
     if (!port) return tl::unexpected(port.error());
     Config config;
@@ -91,9 +91,7 @@ Result<void> run(const Options& options) {
     return served;
 }
 
-} // namespace
-
-int main(int argc, char** argv) try {
+int run(int argc, char** argv) {
     Options options;
     CLI::App app{"A ConnectX-5 look-alike for a QEMU guest (x-pci-proxy-dev, vfio-user-pci)."};
     app.add_option("--port", options.port,
@@ -122,12 +120,15 @@ int main(int argc, char** argv) try {
                              "--vfio-user\n");
         return 2;
     }
-    if (const auto done = run(options); !done) {
+    if (const auto done = serve(options); !done) {
         std::fprintf(stderr, "softhca-pci: %s\n", done.error().what.c_str());
         return 1;
     }
     return 0;
-} catch (const std::exception& error) {
-    std::fprintf(stderr, "softhca-pci: %s\n", error.what());
-    return 1;
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+    return output::end_of("softhca-pci", 1, [&] { return run(argc, argv); });
 }

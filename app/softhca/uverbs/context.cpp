@@ -3,6 +3,7 @@
 
 #include "app/softhca/core/rings/mlx5/doorbells.hpp"
 #include "app/softhca/uverbs/commands.hpp"
+#include "app/softhca/uverbs/within_memory.hpp"
 
 #include <cerrno>
 #include <cstdio>
@@ -73,12 +74,12 @@ Errno Context::ioctl(ib_uverbs_ioctl_hdr* header) {
     if (header->driver_id != RDMA_DRIVER_MLX5) return EINVAL;
     if (!memory.has(header, size, true)) return EFAULT; // handles are answered there
     const std::lock_guard lock(mutex_);
-    return run_method(*this, IoctlAttributes(*header, memory));
+    return within_memory([&] { return run_method(*this, IoctlAttributes(*header, memory)); });
 }
 
 std::optional<int> Context::on_write(const void* data, size_t size) {
     const std::lock_guard lock(mutex_);
-    return run_written(*this, data, size);
+    return within_memory([&] { return run_written(*this, data, size); });
 }
 
 void* Context::map(void* address, size_t length, int flags, off_t offset) {

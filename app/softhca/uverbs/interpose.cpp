@@ -17,6 +17,7 @@
 #include "app/softhca/uverbs/original.hpp"
 #include "app/softhca/uverbs/paths.hpp"
 #include "app/softhca/uverbs/sysfs_tree.hpp"
+#include "app/softhca/uverbs/within_memory.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -100,11 +101,14 @@ int opened(const RedirectedPath& path, int fd) {
         original::close(fd);
         return fail_with(injected);
     }
-    const auto context = port ? std::make_shared<Context>(*port) : nullptr;
-    const Errno error = context ? context->become(fd) : ENXIO;
-    if (error == 0 && fd_table::insert(fd, context)) return fd;
+    const Errno error = within_memory([&]() -> Errno {
+        const auto context = port ? std::make_shared<Context>(*port) : nullptr;
+        const Errno refused = context ? context->become(fd) : ENXIO;
+        return refused || fd_table::insert(fd, context) ? refused : EMFILE;
+    });
+    if (error == 0) return fd;
     original::close(fd);
-    return fail_with(error ? error : EMFILE);
+    return fail_with(error);
 }
 
 /// A device node that must not be opened is not accessible either.

@@ -8,6 +8,7 @@
 #include "app/softhca/uverbs/fd_table.hpp"
 #include "app/softhca/uverbs/paths.hpp"
 #include "app/softhca/uverbs/sysfs_tree.hpp"
+#include "app/softhca/uverbs/within_memory.hpp"
 #include "app/softhca/wire/open.hpp"
 #include "app/softhca/wire/spec.hpp"
 
@@ -77,7 +78,7 @@ ClockPage& Runtime::clock_for_port() {
     return *clocks_.back();
 }
 
-Runtime* Runtime::get() {
+Runtime* Runtime::get() try {
     Runtime* known = instance.load(std::memory_order_acquire);
     if (known || !*runtime_folder() || unreadable.load(std::memory_order_relaxed)) return known;
     const std::lock_guard lock(create_mutex);
@@ -98,6 +99,9 @@ Runtime* Runtime::get() {
     auto* fresh = new Runtime(std::move(*config));
     instance.store(fresh, std::memory_order_release);
     return fresh;
+} catch (const std::bad_alloc&) {
+    report_no_memory();
+    return nullptr;
 }
 
 void Runtime::note_cpus() { (void)sched_getaffinity(0, sizeof cpus_at_start, &cpus_at_start); }
