@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Firmware commands: what is refused and with which status, dependencies, limits, queries.
+// Firmware commands as only a guest gives them: through mailboxes, about its memory and what its
+// driver has; and failures that are injected. What is the same for processes is in tests/unit/prm.
 #include "app/softhca/pci/control.hpp"
 #include "tests/unit/pci/guest.hpp"
 
@@ -7,8 +8,6 @@
 
 namespace pci_test {
 namespace {
-
-constexpr uint8_t kReset = 0, kReady = 1, kError = 3;
 
 class CommandTest : public Guest {
   protected:
@@ -77,91 +76,22 @@ TEST_F(CommandTest, ALongCommandNeedsAllItsMailboxes) {
     EXPECT_EQ(run(kMost + 1), 7);
 }
 
-TEST_F(CommandTest, WhatDoesNotExistIsABadResource) {
-    for (const int opcode : {MLX5_CMD_OP_DESTROY_CQ,
-                             MLX5_CMD_OP_QUERY_CQ,
-                             MLX5_CMD_OP_DESTROY_EQ,
-                             MLX5_CMD_OP_QUERY_EQ,
-                             MLX5_CMD_OP_DESTROY_SQ,
-                             MLX5_CMD_OP_QUERY_SQ,
-                             MLX5_CMD_OP_DESTROY_RQ,
-                             MLX5_CMD_OP_QUERY_RQ,
-                             MLX5_CMD_OP_DESTROY_RMP,
-                             MLX5_CMD_OP_QUERY_RMP,
-                             MLX5_CMD_OP_DESTROY_RQT,
-                             MLX5_CMD_OP_QUERY_RQT,
-                             MLX5_CMD_OP_DESTROY_TIR,
-                             MLX5_CMD_OP_QUERY_TIR,
-                             MLX5_CMD_OP_DESTROY_TIS,
-                             MLX5_CMD_OP_QUERY_TIS,
-                             MLX5_CMD_OP_DESTROY_MKEY,
-                             MLX5_CMD_OP_QUERY_MKEY,
-                             MLX5_CMD_OP_DESTROY_QP,
-                             MLX5_CMD_OP_QUERY_QP,
-                             MLX5_CMD_OP_2ERR_QP,
-                             MLX5_CMD_OP_DEALLOC_PD,
-                             MLX5_CMD_OP_DEALLOC_UAR,
-                             MLX5_CMD_OP_DEALLOC_XRCD,
-                             MLX5_CMD_OP_DEALLOC_TRANSPORT_DOMAIN,
-                             MLX5_CMD_OP_DESTROY_XRC_SRQ}) {
-        Request request(static_cast<uint16_t>(opcode), 256);
-        EXPECT_EQ(status_of(request.number(0xabcde)), FwStatus::bad_resource) << std::hex << opcode;
+/// Those of a process are the kernel's: its firmware does not have these commands.
+TEST_F(CommandTest, TheDriversOwnObjectsAreBusyUntilTheirUsersAreGone) {
+    const Request destroy_eq = with_number(MLX5_CMD_OP_DESTROY_EQ, eq);
+    const Request dealloc_uar = with_number(MLX5_CMD_OP_DEALLOC_UAR, uar);
+    EXPECT_EQ(status_of(destroy_eq), FwStatus::resource_busy) << "the CQ has it";
+    EXPECT_EQ(status_of(dealloc_uar), FwStatus::resource_busy) << "the CQ and the EQ have it";
+    EXPECT_EQ(status_of(with_number(MLX5_CMD_OP_DESTROY_CQ, cq)), FwStatus::ok);
+    EXPECT_EQ(status_of(dealloc_uar), FwStatus::resource_busy) << "the EQ has it";
+    for (const Request& request : {destroy_eq, dealloc_uar}) {
+        EXPECT_EQ(status_of(request), FwStatus::ok);
+        EXPECT_EQ(status_of(request), FwStatus::bad_resource);
     }
-    EXPECT_EQ(status_of(rq_request(0xabcde)), FwStatus::bad_resource);
-    EXPECT_EQ(status_of(sq_request(cq, 0xabcde)), FwStatus::bad_resource);
-    EXPECT_EQ(status_of(tir_request(0xabcde)), FwStatus::bad_resource);
-    EXPECT_EQ(status_of(rqt_request({0xabcde})), FwStatus::bad_resource);
-    EXPECT_EQ(status_of(group_request(0xabcde, 0, 1)), FwStatus::bad_resource);
-    EXPECT_EQ(status_of(root_request(0xabcde)), FwStatus::bad_resource);
+    EXPECT_EQ(status_of(with_number(MLX5_CMD_OP_QUERY_EQ, eq)), FwStatus::bad_resource);
 }
 
-TEST_F(CommandTest, WhatIsUsedIsBusyUntilItsUsersAreGone) {
-    const Number tis =
-        made(REQUEST(CREATE_TIS, create_tis)
-                 .set(inside(PRM(create_tis_in, ctx), PRM(tisc, transport_domain)), domain));
-    const Number sq = made(sq_request(cq, tis));
-    const Number rq = made(rq_request(cq));
-    const Number rqt = made(rqt_request({rq, rq}));
-    const Number tir = made(tir_request(rq));
-    const Number table = made(table_request());
-    ASSERT_EQ(status_of(root_request(table)), FwStatus::ok);
-    const Number group = made(group_request(table, 0, 3));
-    ASSERT_EQ(status_of(entry_request(table, group, 0, tir)), FwStatus::ok);
-
-    const Request delete_entry =
-        REQUEST(DELETE_FLOW_TABLE_ENTRY, delete_fte).set(PRM(delete_fte_in, table_id), table);
-    const Request destroy_group = REQUEST(DESTROY_FLOW_GROUP, destroy_flow_group)
-                                      .set(PRM(destroy_flow_group_in, table_id), table)
-                                      .set(PRM(destroy_flow_group_in, group_id), group);
-    const Request destroy_table = REQUEST(DESTROY_FLOW_TABLE, destroy_flow_table)
-                                      .set(PRM(destroy_flow_table_in, table_id), table);
-    // Those listed in kHeld are held by one before them in this list.
-    const std::vector<Request> in_order = {
-        delete_entry,
-        destroy_group,
-        destroy_table,
-        with_number(MLX5_CMD_OP_DESTROY_TIR, tir),
-        with_number(MLX5_CMD_OP_DESTROY_RQT, rqt),
-        with_number(MLX5_CMD_OP_DESTROY_RQ, rq),
-        with_number(MLX5_CMD_OP_DESTROY_SQ, sq),
-        with_number(MLX5_CMD_OP_DESTROY_TIS, tis),
-        with_number(MLX5_CMD_OP_DEALLOC_TRANSPORT_DOMAIN, domain),
-        with_number(MLX5_CMD_OP_DESTROY_CQ, cq),
-        with_number(MLX5_CMD_OP_DEALLOC_PD, pd),
-        with_number(MLX5_CMD_OP_DESTROY_EQ, eq),
-        with_number(MLX5_CMD_OP_DEALLOC_UAR, uar),
-    };
-    constexpr size_t kHeld[] = {1, 2, 3, 5, 7, 8, 9, 10, 11, 12};
-    for (const size_t held : kHeld)
-        EXPECT_EQ(status_of(in_order[held]), FwStatus::resource_busy) << held;
-    for (size_t i = 0; i < in_order.size(); i++)
-        EXPECT_EQ(status_of(in_order[i]), FwStatus::ok) << i;
-    for (size_t i = 0; i < in_order.size(); i++)
-        EXPECT_EQ(status_of(in_order[i]), FwStatus::bad_resource) << i;
-}
-
-TEST_F(CommandTest, SizesBeyondTheLimitsAreRefused) {
-    EXPECT_EQ(status_of(cq_request(23, alloc(kPage))), FwStatus::exceeded_limit);
+TEST_F(CommandTest, RingsAndRecordsLieInMemory) {
     EXPECT_EQ(status_of(cq_request(16, alloc(kPage))), FwStatus::bad_parameter) << "too few pages";
     EXPECT_EQ(status_of(cq_request(6, kMemory)), FwStatus::bad_parameter)
         << "record outside memory";
@@ -174,69 +104,6 @@ TEST_F(CommandTest, SizesBeyondTheLimitsAreRefused) {
     no_pages.set(inside(PRM(create_cq_in, cq_context), PRM(cqc, page_offset)), 3);
     EXPECT_EQ(status_of(no_pages), FwStatus::bad_parameter);
     EXPECT_EQ(status_of(mkey_request(kMemory - kPage, 2 * kPage)), FwStatus::bad_parameter);
-}
-
-TEST_F(CommandTest, ThereAreNoMoreObjectsThanTheCapabilitiesSay) {
-    constexpr uint32_t kLimit = 1u << log_limit(Kind::transport_domain);
-    for (uint32_t i = 1; i < kLimit; i++) // start_driver() made the first
-        ASSERT_EQ(status_of(REQUEST(ALLOC_TRANSPORT_DOMAIN, alloc_transport_domain)), FwStatus::ok);
-    EXPECT_EQ(status_of(REQUEST(ALLOC_TRANSPORT_DOMAIN, alloc_transport_domain)),
-              FwStatus::exceeded_limit);
-    ASSERT_EQ(status_of(with_number(MLX5_CMD_OP_DEALLOC_TRANSPORT_DOMAIN, domain)), FwStatus::ok);
-    EXPECT_EQ(status_of(REQUEST(ALLOC_TRANSPORT_DOMAIN, alloc_transport_domain)), FwStatus::ok);
-}
-
-TEST_F(CommandTest, TheCoresLimitsReachTheDriver) {
-    constexpr uint32_t kLimit = 1u << log_limit(Kind::pd);
-    uint32_t made = 0;
-    FwStatus status = FwStatus::ok;
-    for (; status == FwStatus::ok && made <= kLimit; made++)
-        status = status_of(REQUEST(ALLOC_PD, alloc_pd));
-    EXPECT_EQ(status, FwStatus::exceeded_limit);
-    EXPECT_GE(made, kLimit / 2); // start_driver() and the firmware itself have some
-}
-
-TEST_F(CommandTest, PacingKeepsToTheTableOfRates) {
-    const auto set_rate = [&](uint64_t index, uint64_t kbps) {
-        return status_of(REQUEST(SET_PP_RATE_LIMIT, set_pp_rate_limit)
-                             .set(PRM(set_pp_rate_limit_in, rate_limit_index), index)
-                             .set(inside(PRM(set_pp_rate_limit_in, ctx),
-                                         PRM(set_pp_rate_limit_context, rate_limit)),
-                                  kbps));
-    };
-    EXPECT_EQ(set_rate(0, 5000), FwStatus::bad_resource) << "row 0 stands for no limit";
-    EXPECT_EQ(set_rate(kPacingRates, 5000), FwStatus::bad_resource);
-    EXPECT_EQ(set_rate(1, core::Limits::kMinRateKbps), FwStatus::ok);
-    EXPECT_EQ(set_rate(1, core::Limits::kMaxRateKbps + 1), FwStatus::bad_parameter);
-    for (const Field unkept : {PRM(set_pp_rate_limit_context, burst_upper_bound),
-                               PRM(set_pp_rate_limit_context, typical_packet_size)})
-        EXPECT_EQ(status_of(REQUEST(SET_PP_RATE_LIMIT, set_pp_rate_limit)
-                                .set(PRM(set_pp_rate_limit_in, rate_limit_index), 1)
-                                .set(inside(PRM(set_pp_rate_limit_in, ctx), unkept), 100)),
-                  FwStatus::bad_parameter);
-    EXPECT_EQ(set_rate(1, 5000), FwStatus::ok);
-    const Answer row = execute(REQUEST(QUERY_RATE_LIMIT, set_pp_rate_limit)
-                                   .set(PRM(set_pp_rate_limit_in, rate_limit_index), 1));
-    EXPECT_EQ(
-        row.get(inside(PRM(set_pp_rate_limit_in, ctx), PRM(set_pp_rate_limit_context, rate_limit))),
-        5000u);
-
-    const Number tis =
-        made(REQUEST(CREATE_TIS, create_tis)
-                 .set(inside(PRM(create_tis_in, ctx), PRM(tisc, transport_domain)), domain));
-    const Field index = inside(PRM(create_sq_in, ctx), PRM(sqc, packet_pacing_rate_limit_index));
-    EXPECT_EQ(status_of(sq_request(cq, tis).set(index, kPacingRates)), FwStatus::bad_resource);
-    const Number sq = made(sq_request(cq, tis).set(index, 1));
-    const auto modify = [&](uint64_t row_number) {
-        return status_of(
-            REQUEST(MODIFY_SQ, modify_sq)
-                .number(sq)
-                .set(PRM(modify_sq_in, modify_bitmask), 1)
-                .set(inside(PRM(modify_sq_in, ctx), PRM(sqc, packet_pacing_rate_limit_index)),
-                     row_number));
-    };
-    EXPECT_EQ(modify(2), FwStatus::ok);
-    EXPECT_EQ(modify(kPacingRates), FwStatus::bad_resource);
 }
 
 TEST_F(CommandTest, QpsOfTransportsAreRefused) {
@@ -258,51 +125,6 @@ TEST_F(CommandTest, CqsCompressInKnownFormats) {
     for (const uint64_t known : {0, 1, 3})
         EXPECT_EQ(create(known, 0), FwStatus::ok) << known;
     EXPECT_EQ(create(2, 0), FwStatus::bad_parameter);
-}
-
-TEST_F(CommandTest, ARefusedModificationLeavesAQueueAsItIs) {
-    constexpr Field kSqContext = PRM(modify_sq_in, ctx), kRqContext = PRM(modify_rq_in, ctx);
-    constexpr Field kRate = PRM(sqc, packet_pacing_rate_limit_index);
-    const Number rq = made(rq_request(cq)), sq = made(sq_request(cq, 0));
-    const auto move_sq = [&](uint8_t from, uint8_t to, uint64_t rate) {
-        return status_of(REQUEST(MODIFY_SQ, modify_sq)
-                             .number(sq)
-                             .set(PRM(modify_sq_in, sq_state), from)
-                             .set(PRM(modify_sq_in, modify_bitmask), 1)
-                             .set(inside(kSqContext, PRM(sqc, state)), to)
-                             .set(inside(kSqContext, kRate), rate));
-    };
-    const auto move_rq = [&](uint8_t from, uint8_t to, uint64_t vsd) {
-        return status_of(
-            modify_rq(rq, from, to)
-                .set(PRM(modify_rq_in, modify_bitmask), MLX5_MODIFY_RQ_IN_MODIFY_BITMASK_VSD)
-                .set(inside(kRqContext, PRM(rqc, vsd)), vsd));
-    };
-    const auto rate = [&] {
-        return execute(with_number(MLX5_CMD_OP_QUERY_SQ, sq))
-            .get(inside(PRM(query_sq_out, sq_context), kRate));
-    };
-    const auto vsd = [&] {
-        return execute(with_number(MLX5_CMD_OP_QUERY_RQ, rq))
-            .get(inside(PRM(query_rq_out, rq_context), PRM(rqc, vsd)));
-    };
-    EXPECT_EQ(move_sq(kReset, kError, 1), FwStatus::ok);
-    EXPECT_EQ(move_sq(kError, kReady, 2), FwStatus::bad_resource_state);
-    EXPECT_EQ(rate(), 1u);
-    EXPECT_EQ(move_rq(kReset, kError, 0), FwStatus::ok);
-    EXPECT_EQ(move_rq(kError, kReady, 1), FwStatus::bad_resource_state);
-    EXPECT_EQ(vsd(), 0u);
-}
-
-TEST_F(CommandTest, QueuesChangeStateFromTheStateTheyAreIn) {
-    const Number rq = made(rq_request(cq));
-    EXPECT_EQ(status_of(modify_rq(rq, kReady, kError)), FwStatus::bad_resource_state);
-    EXPECT_EQ(status_of(modify_rq(rq, kReset, kReady)), FwStatus::ok);
-    EXPECT_EQ(status_of(modify_rq(rq, kReset, kReady)), FwStatus::bad_resource_state);
-    EXPECT_EQ(status_of(modify_rq(rq, kReady, 2)), FwStatus::bad_parameter);
-    const Answer answer = execute(with_number(MLX5_CMD_OP_QUERY_RQ, rq));
-    EXPECT_EQ(answer.get(inside(PRM(query_rq_out, rq_context), PRM(rqc, state))), kReady);
-    EXPECT_EQ(answer.get(inside(PRM(query_rq_out, rq_context), PRM(rqc, cqn))), cq);
 }
 
 TEST_F(CommandTest, PagesComeBackAsTheyWereGiven) {

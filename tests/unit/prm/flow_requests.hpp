@@ -38,4 +38,21 @@ inline Request entry_request(Number table, Number group, Number to, Number count
     return request;
 }
 
+/// The first entry of a table, which leads to a TIR.
+inline Request tir_entry_request(Number table, Number group, Number tir) {
+    constexpr Field kContext = PRM(set_fte_in, flow_context);
+    return REQUEST(SET_FLOW_TABLE_ENTRY, set_fte)
+        .set(PRM(set_fte_in, table_id), table)
+        .set(inside(kContext, PRM(flow_context, group_id)), group)
+        .set(inside(kContext, PRM(flow_context, action)), MLX5_FLOW_CONTEXT_ACTION_FWD_DEST)
+        .set(inside(kContext, PRM(flow_context, destination_list_size)), 1)
+        .page(uint64_t{2u << 24 | tir} << 32);
+}
+
+/// Makes a table that of the packets that arrive.
+inline Request root_request(Number table) {
+    return REQUEST(SET_FLOW_TABLE_ROOT, set_flow_table_root)
+        .set(PRM(set_flow_table_root_in, table_id), table);
+}
+
 } // namespace prm_test

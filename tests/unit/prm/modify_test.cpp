@@ -120,6 +120,78 @@ TEST_P(ModifyTest, OfATisWhatIsSelected) {
     expect(6, 2);
 }
 
+class QueueStatesTest : public UsersTest {
+  protected:
+    static constexpr uint8_t kReset = 0, kReady = 1, kError = 3;
+    static constexpr Field kSqContext = PRM(modify_sq_in, ctx), kRqContext = PRM(modify_rq_in, ctx);
+
+    QueueStatesTest() : cq(made(by(mine, cq_request(umem)))) {}
+    Request move_sq(Number sq, uint8_t from, uint8_t to) const {
+        return by(mine, REQUEST(MODIFY_SQ, modify_sq)
+                            .number(sq)
+                            .set(PRM(modify_sq_in, sq_state), from)
+                            .set(inside(kSqContext, PRM(sqc, state)), to));
+    }
+    Request move_rq(Number rq, uint8_t from, uint8_t to) const {
+        return by(mine, REQUEST(MODIFY_RQ, modify_rq)
+                            .number(rq)
+                            .set(PRM(modify_rq_in, rq_state), from)
+                            .set(inside(kRqContext, PRM(rqc, state)), to));
+    }
+
+    Number cq;
+};
+
+TEST_P(QueueStatesTest, ARefusedModificationLeavesAQueueAsItIs) {
+    constexpr Field kRate = PRM(sqc, packet_pacing_rate_limit_index);
+    const Number rq = made(by(mine, rq_request(cq))), sq = made(by(mine, sq_request(cq)));
+    for (const uint64_t row : {1, 2}) {
+        constexpr Field kKbps =
+            inside(PRM(set_pp_rate_limit_in, ctx), PRM(set_pp_rate_limit_context, rate_limit));
+        ASSERT_EQ(status(by(mine, REQUEST(SET_PP_RATE_LIMIT, set_pp_rate_limit)
+                                      .set(PRM(set_pp_rate_limit_in, rate_limit_index), row)
+                                      .set(kKbps, 5000))),
+                  FwStatus::ok);
+    }
+    const auto pace = [&](uint8_t from, uint8_t to, uint64_t row) {
+        return status(move_sq(sq, from, to)
+                          .set(PRM(modify_sq_in, modify_bitmask), 1)
+                          .set(inside(kSqContext, kRate), row));
+    };
+    const auto strip = [&](uint8_t from, uint8_t to, uint64_t vsd) {
+        return status(
+            move_rq(rq, from, to)
+                .set(PRM(modify_rq_in, modify_bitmask), MLX5_MODIFY_RQ_IN_MODIFY_BITMASK_VSD)
+                .set(inside(kRqContext, PRM(rqc, vsd)), vsd));
+    };
+    const auto row = [&] {
+        return run(by(mine, REQUEST(QUERY_SQ, query_sq).number(sq)))
+            .get(inside(PRM(query_sq_out, sq_context), kRate));
+    };
+    const auto vsd = [&] {
+        return run(by(mine, REQUEST(QUERY_RQ, query_rq).number(rq)))
+            .get(inside(PRM(query_rq_out, rq_context), PRM(rqc, vsd)));
+    };
+    EXPECT_EQ(pace(kReset, kError, 1), FwStatus::ok);
+    EXPECT_EQ(pace(kError, kReady, 2), FwStatus::bad_resource_state);
+    EXPECT_EQ(row(), 1u);
+    EXPECT_EQ(strip(kReset, kError, 0), FwStatus::ok);
+    EXPECT_EQ(strip(kError, kReady, 1), FwStatus::bad_resource_state);
+    EXPECT_EQ(vsd(), 0u);
+}
+
+TEST_P(QueueStatesTest, QueuesChangeStateFromTheStateTheyAreIn) {
+    const Number rq = made(by(mine, rq_request(cq)));
+    EXPECT_EQ(status(move_rq(rq, kReady, kError)), FwStatus::bad_resource_state);
+    EXPECT_EQ(status(move_rq(rq, kReset, kReady)), FwStatus::ok);
+    EXPECT_EQ(status(move_rq(rq, kReset, kReady)), FwStatus::bad_resource_state);
+    EXPECT_EQ(status(move_rq(rq, kReady, 2)), FwStatus::bad_parameter);
+    const Answer answer = run(by(mine, REQUEST(QUERY_RQ, query_rq).number(rq)));
+    EXPECT_EQ(answer.get(inside(PRM(query_rq_out, rq_context), PRM(rqc, state))), kReady);
+    EXPECT_EQ(answer.get(inside(PRM(query_rq_out, rq_context), PRM(rqc, cqn))), cq);
+}
+
+INSTANTIATE_TEST_SUITE_P(Transports, QueueStatesTest, transports(), name_of);
 INSTANTIATE_TEST_SUITE_P(Transports, ModifyTest, transports(), name_of);
 
 } // namespace
