@@ -3,6 +3,7 @@
 
 #include "app/softhca/core/meters.hpp"
 #include "app/softhca/core/requests.hpp"
+#include "app/softhca/core/rule_table.hpp"
 
 #include <algorithm>
 #include <arpa/inet.h>
@@ -226,6 +227,21 @@ FieldTexts describe_fields(const FlowKey& value, const FlowKey& mask) {
         texts.add({"", offsetof(MetaKey, reg_c) + 4 * i, 4, Style::hex}, offsetof(FlowKey, meta),
                   fmt::format("reg_c{}", i));
     return texts.take();
+}
+
+std::string joined(const FieldTexts& fields) {
+    std::string text;
+    for (const auto& [name, value] : fields)
+        text += fmt::format("{}{}={}", text.empty() ? "" : " ", name, value);
+    return text;
+}
+
+std::string describe_packet(const FlowKey& key) {
+    FieldTexts fields = describe_fields(key, every_bit());
+    std::erase_if(fields, [](const auto& field) {
+        return field.second.find_first_not_of("0x.:") == std::string::npos;
+    });
+    return joined(fields);
 }
 
 /// For one layer, whose integrity is known.

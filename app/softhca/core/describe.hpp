@@ -20,6 +20,11 @@ using FieldTexts = std::vector<std::pair<std::string, std::string>>;
 /// For addresses, the mask is given as a prefix length if possible.
 [[nodiscard]] FieldTexts describe_fields(const FlowKey& value, const FlowKey& mask);
 
+/// In one line, such as "ethertype=0x800 ttl=64".
+[[nodiscard]] std::string joined(const FieldTexts& fields);
+/// All header fields of a packet except those that are zero, in one line.
+[[nodiscard]] std::string describe_packet(const FlowKey& key);
+
 /// What is wrong with the packet's lengths and checksums, such as "IPv4 checksum, UDP checksum in
 /// the tunnel"; empty: nothing.
 [[nodiscard]] std::string describe_wrong(const Packet& packet);

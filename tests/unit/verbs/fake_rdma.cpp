@@ -1,16 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "tests/unit/verbs/fake_rdma.hpp"
+#include "tests/unit/verbs/fake_verbs.hpp"
 
-#include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <fmt/format.h>
 #include <unistd.h>
 
 namespace verbs_test {
 namespace {
-
-FakeRdma* device = nullptr;
 
 /// A PD or a parent domain.
 struct PdObject : ibv_pd {
@@ -45,66 +41,21 @@ struct Cq : FakeVerbsCq {
     [[nodiscard]] ibv_cq* plain() { return ibv_cq_ex_to_cq(&handle); }
 };
 
-} // namespace
-
-/// The verbs functions, as static members so that they can access FakeRdma's records.
-struct FakeVerbs {
-    template <class T> static T* made(const char* kind, T* object) {
-        ++device->alive_[kind];
-        return object;
-    }
-    template <class T> static int gone(const char* kind, T* object) {
-        --device->alive_[kind];
-        delete object;
-        return 0;
-    }
-    /// The same for objects that tests can look at while they exist.
-    template <class Object, class Kept>
-    static Object* kept(const char* kind, std::vector<std::unique_ptr<Kept>>& all, Object* object) {
-        all.emplace_back(object);
-        return made(kind, object);
-    }
-    template <class Kept>
-    static int dropped(const char* kind, std::vector<std::unique_ptr<Kept>>& all, Kept* object) {
-        const auto has = [&](const auto& each) { return each.get() == object; };
-        const auto found = std::find_if(all.begin(), all.end(), has);
-        if (found == all.end()) return EINVAL;
-        all.erase(found);
-        --device->alive_[kind];
-        return 0;
-    }
-    /// Whether no existing object of `all` uses the one in question.
-    template <class Kept, class Uses>
-    static bool free_of(const std::vector<std::unique_ptr<Kept>>& all, Uses uses) {
-        return std::none_of(all.begin(), all.end(), [&](const auto& each) { return uses(*each); });
-    }
-    template <class Object> static Object* failed(int error) {
-        errno = error;
-        return nullptr;
-    }
-    /// Returns true, with errno set, if the call is to fail.
-    static bool refused(const char* name) {
-        errno = device->enter(name);
-        return errno != 0;
-    }
-
+/// The verbs functions.
+struct Calls : FakeVerbs {
     static ibv_device** get_device_list(int* count) {
         if (refused("get_device_list")) return nullptr;
-        device->devices_.clear();
+        devices().clear();
         auto** list = new ibv_device* [device->names.size() + 1] {};
         for (size_t i = 0; i < device->names.size(); ++i) {
-            device->devices_.push_back(std::make_unique<ibv_device>());
-            std::strncpy(device->devices_[i]->name, device->names[i].c_str(),
-                         IBV_SYSFS_NAME_MAX - 1);
-            list[i] = device->devices_[i].get();
+            devices().push_back(std::make_unique<ibv_device>());
+            std::strncpy(devices()[i]->name, device->names[i].c_str(), IBV_SYSFS_NAME_MAX - 1);
+            list[i] = devices()[i].get();
         }
         *count = static_cast<int>(device->names.size());
         return made("device list", list);
     }
-    static void free_device_list(ibv_device** list) {
-        --device->alive_["device list"];
-        delete[] list;
-    }
+    static void free_device_list(ibv_device** list) { gone_list("device list", list); }
     static const char* get_device_name(ibv_device* from) { return from->name; }
 
     static ibv_context* open_device(ibv_device*) {
@@ -114,7 +65,7 @@ struct FakeVerbs {
         ibv_context& context = provider->context;
         context.abi_compat = __VERBS_ABI_IS_EXTENDED;
         context.num_comp_vectors = 3;
-        context.async_fd = dup(device->event_pipe_[0]);
+        context.async_fd = dup(event_fd());
         context.ops.poll_cq = [](ibv_cq*, int, ibv_wc*) { return 0; };
         context.ops.post_send = FakeVerbsQp::post_send;
         provider->query_device_ex = query_device_ex;
@@ -158,11 +109,11 @@ struct FakeVerbs {
     static int query_device_ex(ibv_context*, const ibv_query_device_ex_input*,
                                ibv_device_attr_ex* attributes, size_t) {
         *attributes = device->attributes;
-        return device->enter("query_device");
+        return entered("query_device");
     }
     static int query_port(ibv_context*, uint8_t, ibv_port_attr* attributes, size_t) {
         *attributes = device->port;
-        return device->enter("query_port");
+        return entered("query_port");
     }
 
     static ibv_pd* alloc_pd(ibv_context* context) {
@@ -176,8 +127,8 @@ struct FakeVerbs {
     static int dealloc_pd(ibv_pd* pd) {
         auto* const object = static_cast<PdObject*>(pd);
         const bool parent = object->parent.pd != nullptr;
-        device->check(parent || device->alive("parent domain") == 0,
-                      "PD destroyed under its parent domain");
+        check(parent || device->alive("parent domain") == 0,
+              "PD destroyed under its parent domain");
         return gone(parent ? "parent domain" : "PD", object);
     }
     static ibv_mr* reg_mr(ibv_pd* pd, void* address, size_t length, uint64_t, unsigned access) {
@@ -187,7 +138,7 @@ struct FakeVerbs {
         mr->pd = pd;
         mr->addr = address;
         mr->length = length;
-        mr->lkey = device->next_number_++ << 8;
+        mr->lkey = next_number() << 8;
         return made("MR", mr);
     }
     static ibv_cq* create_cq(ibv_context* context, int entries, void*, ibv_comp_channel*, int) {
@@ -196,8 +147,8 @@ struct FakeVerbs {
     }
     static ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* attributes) {
         if (refused("create_cq_ex")) return nullptr;
-        device->check(attributes->comp_vector < static_cast<unsigned>(context->num_comp_vectors),
-                      "CQ with a completion vector out of range");
+        check(attributes->comp_vector < static_cast<unsigned>(context->num_comp_vectors),
+              "CQ with a completion vector out of range");
         Cq* const cq = made("CQ", new Cq(context, static_cast<int>(attributes->cqe)));
         if ((attributes->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) != 0) {
             cq->ring = std::make_unique<Ring>(attributes->parent_domain, 64 * attributes->cqe);
@@ -207,7 +158,7 @@ struct FakeVerbs {
     }
     static int destroy_cq(ibv_cq* plain) {
         auto& cq = static_cast<Cq&>(FakeVerbsCq::of(reinterpret_cast<ibv_cq_ex*>(plain)));
-        device->check(cq.misuse == 0, "poll of a CQ started twice");
+        check(cq.misuse == 0, "poll of a CQ started twice");
         return gone("CQ", &cq);
     }
 
@@ -217,7 +168,7 @@ struct FakeVerbs {
         base.context = context;
         base.pd = pd;
         base.qp_type = type;
-        base.qp_num = device->next_number_++;
+        base.qp_num = next_number();
         base.state = IBV_QPS_RESET;
         return qp;
     }
@@ -245,12 +196,12 @@ struct FakeVerbs {
     }
     static int destroy_qp(ibv_qp* plain) {
         Qp* const qp = &Qp::of(plain);
-        device->check(free_of(device->flows, [&](const Flow& flow) { return flow.qp == qp; }),
-                      "QP destroyed while a flow uses it");
+        check(free_of(device->flows, [&](const Flow& flow) { return flow.qp == qp; }),
+              "QP destroyed while a flow uses it");
         return dropped("QP", device->qps, qp);
     }
     static int modify_qp(ibv_qp* qp, ibv_qp_attr* attributes, int mask) {
-        if (const int error = device->enter("modify_qp")) return error;
+        if (const int error = entered("modify_qp")) return error;
         const ibv_qp_state to = attributes->qp_state;
         const bool legal = to == IBV_QPS_RESET || to == IBV_QPS_ERR ||
                            (qp->state == IBV_QPS_RESET && to == IBV_QPS_INIT) ||
@@ -269,21 +220,21 @@ struct FakeVerbs {
         ibv_wq& wq = made("WQ", new FakeVerbsWq)->handle;
         wq.context = context;
         wq.cq = attributes->cq;
-        wq.wq_num = device->next_number_++;
+        wq.wq_num = next_number();
         wq.state = IBV_WQS_RESET;
         return &wq;
     }
     static int destroy_wq(ibv_wq* handle) {
         FakeVerbsWq& wq = FakeVerbsWq::of(handle);
-        device->check(wq.misuse == 0, "receive WQE posted to a WQ that is not in RDY");
+        check(wq.misuse == 0, "receive WQE posted to a WQ that is not in RDY");
         const auto uses = [&](const Table& table) {
             return std::find(table.wqs.begin(), table.wqs.end(), handle) != table.wqs.end();
         };
-        device->check(free_of(device->tables, uses), "WQ destroyed while a table uses it");
+        check(free_of(device->tables, uses), "WQ destroyed while a table uses it");
         return gone("WQ", &wq);
     }
     static int modify_wq(ibv_wq* wq, ibv_wq_attr* attributes) {
-        if (const int error = device->enter("modify_wq")) return error;
+        if (const int error = entered("modify_wq")) return error;
         wq->state = attributes->wq_state;
         return 0;
     }
@@ -299,8 +250,8 @@ struct FakeVerbs {
         return kept("table", device->tables, table);
     }
     static int destroy_rwq_ind_table(ibv_rwq_ind_table* table) {
-        device->check(free_of(device->qps, [&](const Qp& qp) { return qp.table == table; }),
-                      "indirection table destroyed while a QP uses it");
+        check(free_of(device->qps, [&](const Qp& qp) { return qp.table == table; }),
+              "indirection table destroyed while a QP uses it");
         return dropped("table", device->tables, static_cast<Table*>(table));
     }
     static ibv_flow* create_flow(ibv_qp* qp, ibv_flow_attr* attributes) {
@@ -318,58 +269,14 @@ struct FakeVerbs {
         if (device->on_change) device->on_change();
         return error;
     }
-    static mlx5dv_flow_matcher* create_flow_matcher(ibv_context* context,
-                                                    mlx5dv_flow_matcher_attr* attributes) {
-        if (refused("create_flow_matcher")) return nullptr;
-        const auto* const mask =
-            reinterpret_cast<const uint8_t*>(attributes->match_mask->match_buf);
-        auto* const matcher = new Matcher{context,
-                                          attributes->ft_type,
-                                          attributes->priority,
-                                          attributes->match_criteria_enable,
-                                          {mask, mask + attributes->match_mask->match_sz}};
-        return reinterpret_cast<mlx5dv_flow_matcher*>(kept("matcher", device->matchers, matcher));
-    }
-    static int destroy_flow_matcher(mlx5dv_flow_matcher* handle) {
-        auto* const matcher = reinterpret_cast<Matcher*>(handle);
-        device->check(
-            free_of(device->flows, [&](const Flow& flow) { return flow.matcher == matcher; }),
-            "matcher destroyed while a flow uses it");
-        return dropped("matcher", device->matchers, matcher);
-    }
-    static ibv_flow_action*
-    create_flow_action(ibv_context* context, const void* data, size_t size,
-                       mlx5dv_flow_table_type table,
-                       std::optional<mlx5dv_flow_action_packet_reformat_type> reformat) {
-        if (refused("create_flow_action")) return nullptr;
-        const auto* const bytes = static_cast<const uint8_t*>(data);
-        auto* const action = new FlowAction{};
-        action->context = context;
-        action->table = table;
-        action->reformat = reformat;
-        action->bytes.assign(bytes, bytes + size);
-        return kept("flow action", device->flow_actions, action);
-    }
     static int destroy_flow_action(ibv_flow_action* action) {
         const auto uses = [&](const Flow& flow) {
             return std::ranges::any_of(flow.actions, [&](const mlx5dv_flow_action_attr& used) {
                 return used.type == MLX5DV_FLOW_ACTION_IBV_FLOW_ACTION && used.action == action;
             });
         };
-        device->check(free_of(device->flows, uses), "flow action destroyed while a flow uses it");
+        check(free_of(device->flows, uses), "flow action destroyed while a flow uses it");
         return dropped("flow action", device->flow_actions, static_cast<FlowAction*>(action));
-    }
-    static ibv_flow* create_mlx5_flow(mlx5dv_flow_matcher* handle,
-                                      mlx5dv_flow_match_parameters* value, size_t count,
-                                      mlx5dv_flow_action_attr* actions) {
-        if (refused("create_mlx5_flow")) return nullptr;
-        const auto* const matcher = reinterpret_cast<Matcher*>(handle);
-        auto flow = std::make_unique<Flow>(
-            matcher, value, std::vector<mlx5dv_flow_action_attr>(actions, actions + count));
-        if (matcher->level >= device->priorities) return failed<ibv_flow>(ENOMEM); // like mlx5_ib
-        ibv_flow* const created = kept("flow", device->flows, flow.release());
-        if (device->on_change) device->on_change();
-        return created;
     }
     static ibv_counters* create_counters(ibv_context* context, ibv_counters_init_attr*) {
         if (!device->offers_counters) return failed<ibv_counters>(EOPNOTSUPP);
@@ -379,59 +286,10 @@ struct FakeVerbs {
         return kept("counters", device->counters, counters);
     }
 
-    static mlx5dv_devx_obj* create_devx(ibv_context*, const void* in, size_t in_bytes, void* out,
-                                        size_t out_bytes) {
-        if (!device->offers_devx) return failed<mlx5dv_devx_obj>(EINVAL); // like the kernel
-        if (refused("devx_obj_create")) return nullptr;
-        const auto* const command = static_cast<const uint8_t*>(in);
-        auto* const object = new DevxObject{{command, command + in_bytes}, device->next_number_++};
-        const uint32_t number = __builtin_bswap32(object->number);
-        std::memset(out, 0, out_bytes);
-        std::memcpy(static_cast<uint8_t*>(out) + 8, &number, sizeof number);
-        return reinterpret_cast<mlx5dv_devx_obj*>(
-            kept("DevX object", device->devx_objects, object));
-    }
-    static int query_devx(mlx5dv_devx_obj* handle, const void*, size_t, void* out,
-                          size_t out_bytes) {
-        std::memset(out, 0, out_bytes);
-        const std::vector<uint8_t>& own = DevxObject::of(handle)->answer;
-        const std::vector<uint8_t>& answer = own.empty() ? device->devx_answer : own;
-        const size_t bytes = std::min(answer.size(), out_bytes - 8);
-        if (bytes != 0) std::memcpy(static_cast<uint8_t*>(out) + 8, answer.data(), bytes);
-        return device->enter("devx_obj_query");
-    }
-    static int modify_devx(mlx5dv_devx_obj* handle, const void* in, size_t in_bytes, void* out,
-                           size_t out_bytes) {
-        if (const int error = device->enter("devx_obj_modify")) return error;
-        const auto* const command = static_cast<const uint8_t*>(in);
-        DevxObject::of(handle)->changes.emplace_back(command, command + in_bytes);
-        std::memset(out, 0, out_bytes);
-        return 0;
-    }
-    static int modify_devx_wq(ibv_wq* wq, const void* in, size_t in_bytes, void* out,
-                              size_t out_bytes) {
-        if (const int error = device->enter("devx_wq_modify")) return error;
-        const auto* const command = static_cast<const uint8_t*>(in);
-        device->wq_changes.push_back({wq->wq_num, {command, command + in_bytes}});
-        std::memset(out, 0, out_bytes);
-        return 0;
-    }
-    static int destroy_devx(mlx5dv_devx_obj* handle) {
-        const auto uses = [&](const Flow& flow) {
-            return std::ranges::any_of(flow.actions, [&](const mlx5dv_flow_action_attr& used) {
-                return (used.type == MLX5DV_FLOW_ACTION_DEST_DEVX ||
-                        used.type == MLX5DV_FLOW_ACTION_COUNTERS_DEVX) &&
-                       used.obj == handle;
-            });
-        };
-        device->check(free_of(device->flows, uses), "DevX object destroyed while a flow uses it");
-        return dropped("DevX object", device->devx_objects, DevxObject::of(handle));
-    }
-
     static int get_async_event(ibv_context* context, ibv_async_event* event) {
         return read(context->async_fd, event, sizeof(*event)) == sizeof(*event) ? 0 : -1;
     }
-    static void ack_async_event(ibv_async_event*) { ++device->acknowledged_; }
+    static void ack_async_event(ibv_async_event*) { acknowledge(); }
 
     static verbs::Api table() {
         verbs::Api api;
@@ -458,8 +316,10 @@ struct FakeVerbs {
     }
 };
 
-FakeRdma::FakeRdma() : outer_(device), api_(FakeVerbs::table()) {
-    device = this;
+} // namespace
+
+FakeRdma::FakeRdma() : outer_(FakeVerbs::device), api_(Calls::table()) {
+    FakeVerbs::device = this;
     if (pipe(event_pipe_) != 0) throw std::bad_alloc();
     ibv_device_attr& basic = attributes.orig_attr;
     std::strcpy(basic.fw_ver, "1.2.3");
@@ -476,31 +336,10 @@ FakeRdma::FakeRdma() : outer_(device), api_(FakeVerbs::table()) {
     port.active_width = 2;  // 4x
 }
 
-void FakeRdma::offer_mlx5_flows() {
-    api_.mlx5_is_supported = [](ibv_device*) { return true; };
-    api_.mlx5_create_flow_matcher = FakeVerbs::create_flow_matcher;
-    api_.mlx5_destroy_flow_matcher = FakeVerbs::destroy_flow_matcher;
-    api_.mlx5_create_flow = FakeVerbs::create_mlx5_flow;
-    api_.mlx5_create_modify_header = [](ibv_context* context, size_t size, uint64_t* commands,
-                                        mlx5dv_flow_table_type table) {
-        return FakeVerbs::create_flow_action(context, commands, size, table, std::nullopt);
-    };
-    api_.mlx5_create_packet_reformat = [](ibv_context* context, size_t size, void* header,
-                                          mlx5dv_flow_action_packet_reformat_type type,
-                                          mlx5dv_flow_table_type table) {
-        return FakeVerbs::create_flow_action(context, header, size, table, type);
-    };
-    api_.mlx5_devx_obj_create = FakeVerbs::create_devx;
-    api_.mlx5_devx_obj_query = FakeVerbs::query_devx;
-    api_.mlx5_devx_obj_modify = FakeVerbs::modify_devx;
-    api_.mlx5_devx_obj_destroy = FakeVerbs::destroy_devx;
-    api_.mlx5_devx_wq_modify = FakeVerbs::modify_devx_wq;
-}
-
 FakeRdma::~FakeRdma() {
     close(event_pipe_[0]);
     close(event_pipe_[1]);
-    device = outer_;
+    FakeVerbs::device = outer_;
 }
 
 void FakeRdma::check(bool right, const char* violation) {
