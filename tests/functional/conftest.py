@@ -48,7 +48,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     chosen = list(items)
     if config.getoption("--front") == "guest":
-        chosen = [item for item in chosen if _runs_in_guest(item)]
+        chosen = [item for item in chosen if _runs_in_guest(item, config.getoption("--once"))]
     if config.getoption("--once"):
         first: dict[str, pytest.Item] = {}
         for item in sorted(chosen, key=_is_thorough):  # those last, which -m may leave out
@@ -87,12 +87,12 @@ def _is_thorough(item: pytest.Item) -> bool:
     return item.get_closest_marker("thorough") is not None
 
 
-def _runs_in_guest(item: pytest.Item) -> bool:
+def _runs_in_guest(item: pytest.Item, once: bool) -> bool:
     marker = item.get_closest_marker("guest")
     if marker is None or marker.args == (False,):
         return False
-    when = marker.kwargs.get("when")
-    return when is None or when(_parameters(item))
+    conditions = [marker.kwargs.get("when"), marker.kwargs.get("daily") if once else None]
+    return all(condition is None or condition(_parameters(item)) for condition in conditions)
 
 
 def _in_guest(request: pytest.FixtureRequest) -> bool:

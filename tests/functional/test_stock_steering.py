@@ -24,6 +24,11 @@ from functional.test_stock_flow import (CHANGES, DATA, MARK, NEW_MAC, OTHERS, QU
 
 FORMAT_0, FORMAT_1 = "0", "1"
 
+# In the guest, where a stack takes long to start, one test of each kind runs daily, all with the same stack: rules that
+# match and change, count, copy and meter packets.
+pytestmark = pytest.mark.guest(daily=lambda _: False)
+guest_daily = pytest.mark.guest(daily=lambda params: params["stack"] == FORMAT_1)
+
 
 @pytest.fixture(scope="module", params=[FORMAT_0, FORMAT_1], ids=lambda number: f"format{number}")
 def stack(open_stack: OpenStack, request: pytest.FixtureRequest,
@@ -31,7 +36,8 @@ def stack(open_stack: OpenStack, request: pytest.FixtureRequest,
     ports = lossless(1, steering_format=request.param)
     # net_mlx5 leaks libmlx5's allocations for actions that run meters.
     not_ours = leaks_ignored(tmp_path_factory.mktemp("leaks"), "mlx5dv_dr_action_create_aso")
-    with open_stack(ports, pmd="mlx5", testpmd_args=["--rxq=4", "--txq=4"], env=not_ours) as stack:
+    with open_stack(ports, pmd="mlx5", testpmd_args=["--rxq=4", "--txq=4"], env=not_ours,
+                    memory_mb=128) as stack:
         yield stack
 
 
@@ -187,6 +193,7 @@ def in_group(rule: str) -> list[str]:
     return [f"group 1 {rule}"]
 
 
+@guest_daily
 def test_rules_of_a_group_change_packets(stack: Stack) -> None:
     change_packets(stack, [(in_group(rule), frame, changed) for rule, frame, changed in CHANGES] + GROUP_CHANGES)
 
@@ -248,6 +255,7 @@ def test_tunnels_of_l3(stack: Stack) -> None:
     ])
 
 
+@guest_daily
 def test_rules_of_a_group_count(stack: Stack) -> None:
     stack.testpmd.start("io")
     jump(stack, "ingress")
@@ -286,6 +294,7 @@ def test_many_rules_of_a_group(stack: Stack) -> None:
     stack.testpmd.silent("set verbose 0")
 
 
+@guest_daily
 def test_a_rule_of_a_group_copies_packets(stack: Stack) -> None:
     stack.testpmd.silent("set verbose 1")
     stack.testpmd.start("rxonly")
@@ -320,6 +329,7 @@ def policed(stack: Stack, frames: list[Packet]) -> list[bytes]:
     return stack.wires[0].receive_until(last)
 
 
+@guest_daily
 @only_format_1
 @pytest.mark.parametrize("profile,green,yellow", [
     (f"srtcm_rfc2697 {TOKENS} 10 15 1", 10, 15),
