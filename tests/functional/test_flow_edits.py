@@ -271,7 +271,7 @@ def test_drop_on_the_way_out(stack: Stack) -> None:
 
 
 @pytest.mark.parametrize("rule, why", [
-    ("ingress pattern eth / end actions passthru / end", "use jump, and rules of that group"),
+    ("ingress pattern eth / end actions passthru / end", "into a group of 1 … 22, and jump there"),
     ("ingress pattern eth / end actions sample ratio 1 index 0 / queue index 0 / end",
      "its copies have no destination: add action queue"),
     ("egress pattern eth / end actions queue index 0 / end", "action queue is for received packets"),

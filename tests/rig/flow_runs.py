@@ -272,9 +272,20 @@ class GroupRun(FlowRun):
 
     def play(self, round_: Round) -> list[Rule]:
         self.stack.testpmd.create_flow(0, "ingress pattern eth / end actions jump group 1 / end")
+        number = int(round_.seed.rpartition("-")[2])
+        if number % 2 == 0:
+            self._pass_on(round_, number // 2)
         self.stack.testpmd.create_flow(
             0, f"group 1 priority {REST} ingress pattern eth / end actions queue index 0 / end")
         return super().play(round_)
+
+    def _pass_on(self, round_: Round, number: int) -> None:
+        """Divides the rules: those of lower priority are in another table of the device."""
+        used = {rule.priority for rule in round_.rules}
+        free = [priority + 1 for priority in sorted(used) if priority + 1 not in used]
+        self.stack.testpmd.create_flow(
+            0, f"group 1 priority {free[number % len(free)]} ingress pattern eth / end"
+               " actions count / passthru / end")
 
 
 def counts_behind(text: str) -> bool:

@@ -367,7 +367,7 @@ REFUSED = {
     "ingress pattern port_representor / eth / end actions drop / end":
         "item port_representor is not supported: there is no embedded switch",
     "ingress pattern eth / end actions passthru / end":
-        "action passthru is not supported: the device tries no other rule .*: use jump, and rules of that group",
+        "action passthru: in group 0 the kernel tries no other rule .*: put the rule, .* into a group of 1 … 22",
     "ingress pattern eth / ipv4 / tcp / end actions conntrack / end":
         "action conntrack is not supported: .*: use queue or rss for the packets of item tcp",
     "ingress pattern eth / end actions port_id id 0 / end":

@@ -12,10 +12,10 @@ from rig.guide import features
 
 from functional import test_flow_basic, test_flow_edits, test_send_to_kernel
 from functional.flow import (test_flow, test_flow_age, test_flow_groups, test_flow_items, test_flow_metadata,
-                             test_flow_meter, test_flow_misses, test_flow_sample, test_flow_shared)
+                             test_flow_meter, test_flow_misses, test_flow_passthru, test_flow_sample, test_flow_shared)
 
 MODULES = [test_flow, test_flow_age, test_flow_basic, test_flow_edits, test_flow_groups, test_flow_items,
-           test_flow_metadata, test_flow_meter, test_flow_misses, test_flow_sample, test_flow_shared]
+           test_flow_metadata, test_flow_meter, test_flow_misses, test_flow_passthru, test_flow_sample, test_flow_shared]
 NOT_IN_TESTPMD = {"igmp"}  # tests/functional/ethdev/flow_test.cpp has it
 
 
@@ -58,6 +58,7 @@ MISSED_BY = {
     "mark": test_flow_items.test_every_bit_of_a_field,
     "count": test_flow_misses.test_a_counter_misses_by_one_bit,
     "age": test_flow_misses.test_an_age_misses_by_one_bit,
+    "passthru": test_flow_passthru.test_a_packet_gets_the_effects_of_both,
     "sample": test_flow_sample.test_each_packet_and_its_copy,
     "vxlan_decap": test_flow_edits.test_a_tunnel_comes_off,
     "nvgre_decap": test_flow_edits.test_nvgre_comes_off,

@@ -220,10 +220,10 @@ TEST_F(GroupTest, WithoutDevxItIsSaid) {
 TEST_F(GroupTest, EveryPlaceHasAShareInItsOrder) {
     for (const uint8_t log_size : {20, 16}) {
         const auto table = GroupTable::make(devx, false, 50, log_size);
-        for (uint32_t place = 0; place < GroupTable::kPlaces; ++place)
+        for (uint32_t place = 0; place <= GroupTable::kLastPlace; ++place)
             ASSERT_LT(table->share(place), table->share(place + 1)) << place;
         EXPECT_EQ(table->share(0), 0u);
-        EXPECT_EQ(table->share(GroupTable::kPlaces), 1u << log_size);
+        EXPECT_EQ(table->share(GroupTable::kLastPlace + 1), 1u << log_size);
     }
 }
 

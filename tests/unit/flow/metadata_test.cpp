@@ -301,7 +301,7 @@ TEST_F(MetadataTest, Refusals) {
     EXPECT_THAT(refused(set_tag(1, 1, 4).queue(0)), HasSubstr("index 4: the largest is 3"));
     EXPECT_THAT(refused(set_tag(1, 0, 0).queue(0)), HasSubstr("its mask is zero"));
     EXPECT_THAT(refused(Rule().action(RTE_FLOW_ACTION_TYPE_PASSTHRU)),
-                HasSubstr("use jump, and rules of that group"));
+                HasSubstr("into a group of 1 … 22, and jump there"));
 }
 
 } // namespace

@@ -24,7 +24,7 @@ TEST_F(SoftwareTest, ATableTakesItsGroupsAndTheJumpsThere) {
     EXPECT_THAT(device.flows, IsEmpty());
     EXPECT_FALSE(dr->unsettled);
     ASSERT_THAT(rules_of(0), SizeIs(1));
-    EXPECT_EQ(rules_of(0)[0]->does(Kind::table)->table->level, 1u);
+    EXPECT_EQ(rules_of(0)[0]->does(Kind::table)->table->group(), 1u);
     ASSERT_THAT(rules_of(1), SizeIs(1));
 
     const size_t commands = device.calls();

@@ -11,6 +11,14 @@ namespace verbs_test {
 
 struct DrTable {
     uint32_t level = 0;
+
+    /// Groups with several stages have so many levels; all others have one.
+    static constexpr uint32_t kStages = 23;
+    [[nodiscard]] bool staged() const { return level < kStages * kStages; }
+    [[nodiscard]] uint32_t group() const {
+        return staged() ? level / kStages : level - kStages * (kStages - 1);
+    }
+    [[nodiscard]] uint32_t stage() const { return staged() ? level % kStages : 0; }
 };
 struct DrMatcher {
     const DrTable* table = nullptr;
@@ -33,7 +41,8 @@ struct DrRule {
     std::vector<uint8_t> value;
     std::vector<const DrAction*> actions;
 
-    [[nodiscard]] uint32_t group() const { return matcher->table->level; }
+    [[nodiscard]] uint32_t group() const { return matcher->table->group(); }
+    [[nodiscard]] uint32_t stage() const { return matcher->table->stage(); }
     [[nodiscard]] const DrAction* does(DrAction::Kind kind) const {
         for (const DrAction* const action : actions)
             if (action->kind == kind) return action;

@@ -19,8 +19,9 @@ struct ActionContext {
     const ActionScope& scope;
     FlowActions collected{};
     EditReader edits{scope.patterns, scope.egress};
-    const char* fate = nullptr; ///< the fate action: queue, rss, drop, jump or send_to_kernel
-    const char* tag = nullptr;  ///< the action that set the tag
+    /// The fate action: queue, rss, drop, jump, passthru or send_to_kernel.
+    const char* fate = nullptr;
+    const char* tag = nullptr; ///< the action that set the tag
 };
 
 using ActionHandler = FlowResult<void> (*)(ActionContext& context, const rte_flow_action& action);
@@ -67,6 +68,22 @@ FlowResult<void> handle_jump(ActionContext& context, const rte_flow_action& acti
     if (auto ok = check_jump(action, context.scope.group); !ok) return ok;
     context.collected.jump = static_cast<const rte_flow_action_jump*>(action.conf)->group;
     return set_fate(context, action, "jump");
+}
+
+FlowResult<void> handle_passthru(ActionContext& context, const rte_flow_action& action) {
+    if (context.scope.group == 0)
+        return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ACTION, &action,
+                      "action passthru: in group 0 the kernel tries no other rule after the first "
+                      "one that matches: put the rule, and those of lower priority, into a group "
+                      "of 1 … {}, and jump there",
+                      kLastStage);
+    if (context.scope.group > kLastStage)
+        return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ACTION, &action,
+                      "action passthru: the rules of lower priority are in a table at a later "
+                      "level of the device, and there is none behind group {}: use a lower group",
+                      kLastStage);
+    context.collected.passes = true;
+    return set_fate(context, action, "passthru");
 }
 
 FlowResult<void> handle_to_kernel(ActionContext& context, const rte_flow_action& action) {
@@ -357,10 +374,13 @@ FlowResult<void> check_sample(const FlowActions& rule) {
         return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ACTION, sample.action,
                       "action sample beside meter: a rule leads to one table: jump to a group in "
                       "which another rule takes the copies");
-    if (rule.jump && (rule.tag != 0 || !rule.edits.empty()))
+    if ((rule.jump || rule.passes) && (rule.tag != 0 || !rule.edits.empty()))
         return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ACTION, sample.action,
-                      "action sample beside jump: copies are of packets as they came, so that mark "
-                      "and changes are for a rule of the group that the others jump to");
+                      "action sample beside {}: copies are of packets as they came, so that mark "
+                      "and changes are for a rule {}",
+                      rule.jump ? "jump" : "passthru",
+                      rule.jump ? "of the group that the others jump to"
+                                : "of a lower priority, which passes packets on as well");
     if (sample.count != nullptr && !sample.shared_counter && (rule.count || rule.age))
         return refuse(ENOTSUP, RTE_FLOW_ERROR_TYPE_ACTION, sample.action,
                       "action sample: the rule has one counter to be asked for, and it is that of "
@@ -374,6 +394,7 @@ constexpr ActionKind kActions[] = {
     {RTE_FLOW_ACTION_TYPE_RSS, true, handle_rss},
     {RTE_FLOW_ACTION_TYPE_DROP, false, handle_drop},
     {RTE_FLOW_ACTION_TYPE_JUMP, true, handle_jump, Concern::jump},
+    {RTE_FLOW_ACTION_TYPE_PASSTHRU, false, handle_passthru, Concern::jump},
     {RTE_FLOW_ACTION_TYPE_MARK, true, handle_mark, Concern::mark},
     {RTE_FLOW_ACTION_TYPE_FLAG, false, handle_flag, Concern::mark},
     {RTE_FLOW_ACTION_TYPE_SEND_TO_KERNEL, false, handle_to_kernel, Concern::kernel},
@@ -392,8 +413,6 @@ struct Refusal {
 constexpr const char* kNoSwitch = "there is no embedded switch that could pass packets to another "
                                   "port: use queue, and send them from the application";
 constexpr Refusal kRefused[] = {
-    {RTE_FLOW_ACTION_TYPE_PASSTHRU, "the device tries no other rule of a group after the first one "
-                                    "that matches: use jump, and rules of that group"},
     {RTE_FLOW_ACTION_TYPE_CONNTRACK, "connections are not tracked: use queue or rss for the "
                                      "packets of item tcp, and track them in the application"},
     {RTE_FLOW_ACTION_TYPE_SECURITY, "there are no sessions of rte_security: use queue or rss for "
@@ -474,7 +493,7 @@ FlowResult<FlowActions> translate_actions(const rte_flow_action* actions,
     context.collected.edits = std::move(*edited);
     if (context.fate == nullptr && !scope.egress)
         return refuse(EINVAL, RTE_FLOW_ERROR_TYPE_ACTION, action,
-                      "the rule has no fate action: add action queue, rss, drop, jump or "
+                      "the rule has no fate action: add action queue, rss, drop, jump, passthru or "
                       "send_to_kernel");
     if (const FlowActions& with = context.collected; with.age != nullptr && with.shared_counter)
         return refuse_shared_count(with.age);

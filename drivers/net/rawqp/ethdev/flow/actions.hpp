@@ -67,6 +67,7 @@ struct FlowActions : RssSpread {
     uint16_t queue = 0; ///< unless there is a table; some queue when dropping
     bool drop = false;
     std::optional<uint32_t> jump; ///< to this group
+    bool passes = false;          ///< on to the rules of lower priority
     bool to_kernel = false;
     uint32_t tag = 0; ///< flow tag of mark or flag; 0: none
     Edits edits;

@@ -8,8 +8,13 @@
 
 namespace rawqp {
 
+void LevelMap::Users::unused() {
+    const Level& level = of->second;
+    if (level.plain.users() + level.ranked.users() == 0) level.map.used_.erase(of->first);
+}
+
 PlaceRef LevelMap::use(Places::value_type& place, bool ranked) {
-    Used& used = place.second;
+    Level& used = place.second;
     used.plain.of = used.ranked.of = &place;
     return PlaceRef(ranked ? used.ranked : used.plain);
 }
@@ -25,7 +30,7 @@ LevelMap::Need LevelMap::need(std::span<const RulePlace> places, const PlaceTerm
     std::map<Sharing, size_t> ranked; // of the places in use, those that share no level
     for (const auto& [place, used] : used_) {
         const bool becomes = terms.ranked && std::ranges::count(places, place) != 0;
-        ranked[sharing(place)] += used.ranked.count != 0 || becomes ? 1 : 0;
+        ranked[sharing(place)] += used.ranked.users() != 0 || becomes ? 1 : 0;
         priorities.insert(place.priority);
     }
     size_t levels = 0;
@@ -61,8 +66,9 @@ LevelMap::Iterator LevelMap::neighbour(const RulePlace& place, const PlaceTerms&
 Result<void> LevelMap::free_level(const PlaceTerms& terms, uint16_t levels, const Moves& moves) {
     Iterator best = used_.end();
     for (Iterator at = used_.begin(); at != used_.end(); ++at) {
-        if (at->second.ranked.count != 0 || neighbour(at->first, terms) == used_.end()) continue;
-        if (best == used_.end() || at->second.plain.count <= best->second.plain.count) best = at;
+        if (at->second.ranked.users() != 0 || neighbour(at->first, terms) == used_.end()) continue;
+        if (best == used_.end() || at->second.plain.users() <= best->second.plain.users())
+            best = at;
     }
     if (best == used_.end())
         return fail(ENOSPC,
@@ -131,7 +137,7 @@ Result<PlaceRef> LevelMap::acquire(const RulePlace& place, const PlaceTerms& ter
     const auto level = natural >= uint64_t(low) && natural < uint64_t(high)
                            ? static_cast<int>(natural)
                            : (low + high) / 2;
-    return use(*used_.emplace(place, Used{*this, static_cast<uint16_t>(level)}).first,
+    return use(*used_.emplace(place, Level{*this, static_cast<uint16_t>(level)}).first,
                terms.ranked);
 }
 

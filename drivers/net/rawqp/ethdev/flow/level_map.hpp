@@ -5,6 +5,7 @@
 #pragma once
 
 #include "common/result.hpp"
+#include "drivers/net/rawqp/ethdev/flow/use_ref.hpp"
 
 #include <algorithm>
 #include <compare>
@@ -70,14 +71,14 @@ class LevelMap {
 
   private:
     friend PlaceRef;
-    struct Used;
-    using Places = std::map<RulePlace, Used>;
+    struct Level;
+    using Places = std::map<RulePlace, Level>;
     using Iterator = Places::iterator;
-    struct Users {
+    struct Users final : Used {
         Places::value_type* of = nullptr;
-        size_t count = 0;
+        void unused() override;
     };
-    struct Used {
+    struct Level {
         LevelMap& map;
         uint16_t level;
         Users plain{}, ranked{};
@@ -92,32 +93,24 @@ class LevelMap {
     Places used_;
 };
 
-/// A use of a place, released on destruction; or none.
-class PlaceRef {
+/// A use of a place; or none.
+class PlaceRef : public UseRef {
   public:
     PlaceRef() = default;
-    PlaceRef(PlaceRef&& other) noexcept : users_(std::exchange(other.users_, nullptr)) {}
-    PlaceRef& operator=(PlaceRef&& other) noexcept {
-        std::swap(users_, other.users_);
-        return *this;
-    }
-    ~PlaceRef() {
-        if (users_ == nullptr || --users_->count != 0) return;
-        const LevelMap::Used& used = users_->of->second;
-        if (used.plain.count + used.ranked.count == 0) used.map.used_.erase(users_->of->first);
-    }
 
-    [[nodiscard]] bool is(const RulePlace& place) const {
-        return users_ != nullptr && users_->of->first == place;
-    }
-    [[nodiscard]] const RulePlace& place() const { return users_->of->first; }
-    [[nodiscard]] uint16_t level() const { return users_->of->second.level; }
+    /// Of a use that is known to be one of a place.
+    [[nodiscard]] static const RulePlace& place_of(const UseRef& use) { return at(use).first; }
+    [[nodiscard]] static uint16_t level_of(const UseRef& use) { return at(use).second.level; }
+    [[nodiscard]] bool is(const RulePlace& place) const { return *this && this->place() == place; }
+    [[nodiscard]] const RulePlace& place() const { return place_of(*this); }
+    [[nodiscard]] uint16_t level() const { return level_of(*this); }
 
   private:
     friend LevelMap;
-    explicit PlaceRef(LevelMap::Users& users) : users_(&users) { ++users.count; }
-
-    LevelMap::Users* users_ = nullptr; ///< stay where they are as long as the place is in use
+    using UseRef::UseRef;
+    static const LevelMap::Places::value_type& at(const UseRef& use) {
+        return *use.as<LevelMap::Users>().of;
+    }
 };
 
 } // namespace rawqp

@@ -111,7 +111,7 @@ FlowResult<void> FlowTable::Impl::find_room(rte_flow& rule, const rte_flow* repl
 void FlowTable::Impl::add_parts(Plan& plan, const Pattern& pattern, const FlowActions& wanted) {
     if (wanted.table.empty()) {
         RssTargetRef target;
-        if (!plan.egress && !plan.jumps && !plan.to_kernel)
+        if (!plan.egress && !plan.jumps && !plan.passes && !plan.to_kernel)
             target = steering.qps().target(wanted.queue);
         plan.parts.push_back({class_of(pattern), pattern, std::move(target), true, nullptr});
         return;
@@ -178,6 +178,7 @@ Plan FlowTable::Impl::plan(const RulePosition& position, std::span<const Pattern
     static_cast<RulePosition&>(plan) = position;
     plan.jumps = wanted.jump.has_value();
     plan.jump = wanted.jump.value_or(0);
+    plan.passes = wanted.passes;
     plan.to_kernel = wanted.to_kernel;
     plan.drop = wanted.drop;
     if (!wanted.edits.empty()) plan.edits = make_ref<const Edits>(wanted.edits);
@@ -318,6 +319,7 @@ FlowResult<OwnedRule> FlowTable::Impl::make_rule(Plan& plan, const rte_flow_attr
     OwnedRule rule(rte_flow::make(plan, masks));
     if (auto ok = find_room(*rule, replaced); !ok) return tl::unexpected(ok.error());
     if (auto ok = choose_levels(plan, rule, attr, replaced); !ok) return tl::unexpected(ok.error());
+    if (auto ok = choose_stage(*rule, attr); !ok) return tl::unexpected(ok.error());
     return rule;
 }
 

@@ -30,6 +30,12 @@ std::optional<uint16_t> RulePart::class_depth() const {
     return rule->one_level ? std::optional(depth_of(traffic)) : std::nullopt;
 }
 
+/// What it passes packets on to is in use, too.
+uint8_t RulePart::stage() const {
+    if (!use || rule->has_levels()) return 0;
+    return static_cast<uint8_t>(GroupStages::number_of(use) - (rule->passes ? 1 : 0));
+}
+
 bool RulePart::matches_like(const RulePart& other) const {
     return mask == other.mask && static_cast<const RulePosition&>(*rule) == *other.rule &&
            std::ranges::equal(values(), other.values());
@@ -64,6 +70,7 @@ void RuleTerms::fill(SteeringRequest& request) const {
     request.strict_level = true;
     request.group = group;
     request.jump = jumps ? std::optional(jump) : std::nullopt;
+    request.passes = passes;
     request.to_kernel = to_kernel;
     request.egress = egress;
     request.edits = edits;
@@ -80,6 +87,7 @@ void RuleTerms::fill(SteeringRequest& request) const {
 const SteeringRequest& RuleRequest::of(const RulePart& part, uint16_t level) {
     part.rule->fill(request_);
     request_.level = level;
+    request_.stage = part.stage();
     request_.target = part.target;
     request_.engine = part.engine;
     request_.class_depth = part.class_depth();
@@ -200,6 +208,7 @@ std::string queues_text(std::vector<uint16_t> queues) {
 std::string destination_text(const rte_flow& rule, const RulePart& part) {
     if (rule.drop) return "drop";
     if (rule.jumps) return fmt::format("jump to group {}", rule.jump);
+    if (rule.passes) return "pass on to lower priorities";
     if (rule.to_kernel) return "send to the kernel";
     if (!part.target) return "send";
     const rawqp::RssDestination& to = part.target->destination;

@@ -10,6 +10,7 @@
 #include "drivers/net/rawqp/ethdev/flow/pattern_mask.hpp"
 #include "drivers/net/rawqp/ethdev/flow/port_guard.hpp"
 #include "drivers/net/rawqp/ethdev/flow/short_list.hpp"
+#include "drivers/net/rawqp/ethdev/flow/stages.hpp"
 #include "drivers/net/rawqp/ethdev/steering/steering.hpp"
 
 #include <memory>
@@ -42,6 +43,7 @@ struct RuleTerms : RulePosition {
     bool drop = false;
     bool counts = false; ///< the application may ask what the counter says
     bool jumps : 1 = false;
+    bool passes : 1 = false;        ///< on to the rules of lower priority
     bool to_kernel : 1 = false;     ///< past all other rules and the port's filters
     bool one_level : 1 = false;     ///< for parts of several depths: a table tells them apart
     bool counts_passed : 1 = false; ///< what the meter lets pass: it is before the count
@@ -85,7 +87,7 @@ struct RulePart {
     PatternMaskRef mask;
     RssTargetRef target;
     const Engine* engine;   ///< see SteeringRequest
-    PlaceRef place;         ///< of an ingress rule that is kept
+    UseRef use;             ///< of a PlaceRef, by an ingress rule of group 0; else of a stage
     SteeringRule installed; ///< while the port runs
 
     /// A copy of another part or of a planned one.
@@ -101,6 +103,7 @@ struct RulePart {
     [[nodiscard]] Pattern pattern() const;
     /// See SteeringRequest.
     [[nodiscard]] std::optional<uint16_t> class_depth() const;
+    [[nodiscard]] uint8_t stage() const;
     /// Whether the device cannot tell them apart: position and pattern are the same.
     [[nodiscard]] bool matches_like(const RulePart& other) const;
 };

@@ -46,7 +46,7 @@ FlowTable::~FlowTable() = default;
 
 /// The level of a part of a rule that has its place.
 uint16_t FlowTable::Impl::level_of(const rte_flow& rule, const RulePart& part) {
-    if (rule.has_levels()) return part.place.level();
+    if (rule.has_levels()) return PlaceRef::level_of(part.use);
     if (rule.group == 0) return static_cast<uint16_t>(rule.priority); // no classes are sent
     return GroupTable::place_of(rule.priority, depth_of(part.traffic), part.turn);
 }
@@ -71,8 +71,8 @@ Result<void> FlowTable::Impl::place(rte_flow& rule, bool replaces) {
             done = tl::unexpected(std::move(placed.error()));
             break;
         }
-        part.place = std::move(*placed);
-        wanted = part.place.place();
+        part.use = std::move(*placed);
+        wanted = PlaceRef::place_of(part.use);
         part.turn = wanted.turn;
     }
     coming.pop_back();
@@ -83,7 +83,7 @@ Result<void> FlowTable::Impl::place(rte_flow& rule, bool replaces) {
 Result<void> FlowTable::Impl::place_again() {
     for (rte_flow* rule = rules.first(); rule != nullptr; rule = rule->after)
         for (RulePart& part : rule->parts()) {
-            part.place = {};
+            if (rule->has_levels()) part.use = {};
             part.turn = 0;
         }
     for (rte_flow* rule = rules.first(); rule != nullptr; rule = rule->after)
@@ -93,8 +93,9 @@ Result<void> FlowTable::Impl::place_again() {
 
 template <class Each> void FlowTable::Impl::of_place(const RulePlace& place, Each each) {
     const auto look_at = [&](rte_flow& rule) {
+        if (!rule.has_levels()) return;
         for (RulePart& part : rule.parts())
-            if (part.place.is(place)) each(part);
+            if (part.use && PlaceRef::place_of(part.use) == place) each(part);
     };
     for (rte_flow* rule = rules.first(); rule != nullptr; rule = rule->after)
         look_at(*rule);
@@ -129,7 +130,7 @@ Result<void> FlowTable::Impl::merge(const RulePlace& from, const RulePlace& to) 
     std::vector<RulePart*> moved; // while any is installed, so is the place
     of_place(from, [&](RulePart& part) { moved.push_back(&part); });
     for (RulePart* const part : moved) {
-        part->place = levels.share(to);
+        part->use = levels.share(to);
         part->turn = to.turn;
     }
     return {};
@@ -333,7 +334,8 @@ Result<void> FlowTable::start() {
                         number, impl_->rules.size(), installed.error().what);
         }
     }
-    auto settled = impl_->steering.settle();
+    Result<void> settled = impl_->lead_to_stages();
+    if (settled) settled = impl_->steering.settle();
     if (settled)
         impl_->running = true;
     else
@@ -348,6 +350,7 @@ void FlowTable::stop() {
         if (rule->counter) rule->counter->note();
         take_out(*rule);
     }
+    impl_->stages.take_out();
     (void)impl_->steering.settle(); // a dead device has no rules
 }
 

@@ -186,6 +186,7 @@ FlowResult<OwnedRule> FlowTable::Impl::fill(rte_flow_template_table& table, size
     rule->hash();
     lead(*rule, table, values);
     if (auto ok = find_room(*rule, nullptr); !ok) return tl::unexpected(ok.error());
+    if (auto ok = choose_stage(*rule, nullptr); !ok) return tl::unexpected(ok.error());
     return rule;
 }
 

@@ -78,6 +78,14 @@ FlowResult<void> FlowTable::Impl::serve_groups_by(GroupWay way) {
         else
             done = tl::unexpected(made.error());
     }
+    std::vector<std::pair<GroupStages::Stage*, SteeringRule>> ways;
+    stages.for_each([&](GroupStages::Stage& stage) {
+        if (!running || stage.group.egress || !done) return;
+        if (auto way = lead_to(stage))
+            ways.emplace_back(&stage, std::move(*way));
+        else
+            done = from_device(way.error());
+    });
     if (done) done = settle();
     size_t jumps = SIZE_MAX;
     if (done && !(done = make_jumps_anew(jumps))) {
@@ -92,6 +100,8 @@ FlowResult<void> FlowTable::Impl::serve_groups_by(GroupWay way) {
     }
     for (auto& [rule, successor] : fresh)
         rules.replace(*rule, std::move(successor));
+    for (auto& [stage, successor] : ways)
+        stage->way = std::move(successor);
     for (const auto& table : tables)
         choose_engines(*table);
     RAWQP_LOG(INFO, "groups above 0 are served by %s, %zu rules of them were made anew",
@@ -116,9 +126,11 @@ void FlowTable::Impl::prepare(rte_flow_template_table& table) {
     for (const Recipe& recipe : table.recipes)
         for (const RulePart& part : recipe.model->parts()) {
             const uint16_t level = level_of(*recipe.model, part);
-            if (auto kept = steering.prepare(request.of(part, level), table.slots->count()))
-                prepared.push_back(std::move(kept));
+            SteeringRequest likely = request.of(part, level);
             request.let_go();
+            likely.stage = likely_stage(*recipe.model);
+            if (auto kept = steering.prepare(likely, table.slots->count()))
+                prepared.push_back(std::move(kept));
         }
     table.prepared = std::move(prepared);
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What the files of FlowTable share: plan.cpp turns requests of the application into plans,
-// table.cpp manages the rules' lives, table_shared.cpp changes live rules, table_templates.cpp
-// makes tables of templates, and table_async.cpp the rules in them.
+// table.cpp manages the rules' lives, table_stages.cpp orders those of groups, table_groups.cpp
+// chooses what serves groups, table_shared.cpp changes live rules, table_templates.cpp makes tables
+// of templates, and table_async.cpp the rules in them.
 #pragma once
 
 #include "drivers/net/rawqp/ethdev/flow/backwards.hpp"
@@ -27,6 +28,7 @@ struct FlowTable::Impl {
     const Meters* meters;             ///< null: there are none
     bool running = false;             ///< between start and stop: rules are in the device
     LevelMap levels{};                ///< of ingress rules
+    GroupStages stages{};             ///< of all groups above 0
     std::vector<rte_flow*> coming{};  ///< rules with places that are not in a list yet
     SharedActions shared{};
     std::vector<std::unique_ptr<rte_flow_pattern_template>> pattern_templates{};
@@ -86,6 +88,18 @@ struct FlowTable::Impl {
     /// Of a rule that a table made by what it has kept: the port may have fewer Rx queues since.
     [[nodiscard]] FlowResult<void> check_targets(const rte_flow& rule) const;
     Result<void> install(rte_flow& rule);
+
+    // table_stages.cpp
+    /// Finds the table of its group for a rule or a model, and opens one for what it passes on.
+    FlowResult<void> choose_stage(rte_flow& rule, const rte_flow_attr* attr);
+    FlowResult<UseRef> open_stage(const RulePosition& position, const rte_flow_attr* attr);
+    /// How many rules, and tables that pass packets on, are behind this position and would belong
+    /// to the next stage; those of priorities after `end` do already.
+    [[nodiscard]] size_t count_behind(const RulePosition& position,
+                                      std::optional<uint32_t> end) const;
+    [[nodiscard]] Result<SteeringRule> lead_to(const GroupStages::Stage& stage);
+    [[nodiscard]] Result<void> lead_to_stages();
+    [[nodiscard]] uint8_t likely_stage(const rte_flow& model) const;
 
     // table_groups.cpp
     /// Switches all rules or none: on error, everything is as it was.

@@ -63,6 +63,8 @@ FlowResult<Recipe> FlowTable::Impl::make_recipe(const rte_flow_attr& attributes,
     // How many levels there will be for its rules is unknown as yet.
     if (model->has_levels() && model->ranked() && put_at_one_level(*planned))
         model.reset(rte_flow::make(*planned, masks));
+    if (model->passes) // what its rules will lead to is there as long as the table
+        if (auto ok = choose_stage(*model, &attributes); !ok) return of_theirs(ok.error());
     auto values = values_of(*planned, *model, pattern);
     if (!values) return of_theirs(values.error());
     return Recipe{std::move(model), std::move(*values)};

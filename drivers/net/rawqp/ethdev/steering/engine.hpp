@@ -43,10 +43,22 @@ struct Meter {
 };
 using MeterRef = Ref<const Meter>;
 
+/// Groups above 0 have tables, one after the other: what a rule passes on, or what matches none in
+/// its table, goes on to the next one.
+struct GroupStage {
+    uint32_t group;
+    uint8_t stage = 0; ///< 0: the first table, to which jumps lead
+    auto operator<=>(const GroupStage&) const = default;
+};
+/// The device has a level for each of these stages: group + stage is at most this where there is
+/// another stage.
+inline constexpr uint32_t kLastStage = 22;
+
 /// A rule to install. A target is also needed to drop: verbs ties every rule to a QP.
 struct SteeringRequest {
     ibv_flow_attr_type type = IBV_FLOW_ATTR_NORMAL; ///< other types ignore pattern and level
     uint32_t group = 0; ///< above 0: for packets that a jump brings there
+    uint8_t stage = 0;  ///< of a group above 0
     uint16_t level = 0; ///< in group 0 the device's; else of GroupTable::kPlaces
     /// Makes multicast addresses obey the level, too. Otherwise mlx5_ib tries such rules after all
     /// levels, where several processes that want the same group each get a copy.
@@ -60,6 +72,7 @@ struct SteeringRequest {
     std::optional<uint16_t> class_depth;
     bool leads = true;
     std::optional<uint32_t> jump; ///< to a group, without a target
+    bool passes = false;          ///< on to the group's next stage, without a target
     bool to_kernel = false;       ///< past all other rules, without a target
     SharedEdits edits;            ///< null: packets stay as they are
     bool drop = false;
@@ -72,6 +85,11 @@ struct SteeringRequest {
     /// The first engine that can express it, as Steering::engine_for() found; null: not looked up.
     const Engine* engine = nullptr;
 
+    /// The table that it leads to.
+    [[nodiscard]] std::optional<GroupStage> next() const {
+        if (passes) return GroupStage{group, static_cast<uint8_t>(stage + 1)};
+        return jump ? std::optional(GroupStage{*jump}) : std::nullopt;
+    }
     /// Whether it concerns groups that received packets reach by jumps.
     [[nodiscard]] bool of_groups() const { return !egress && (group != 0 || jump); }
 };

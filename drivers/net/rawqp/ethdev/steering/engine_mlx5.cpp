@@ -43,7 +43,7 @@ class FlowActionList {
 /// a rule's classes are told apart.
 struct GroupKey {
     bool egress;
-    uint32_t group;
+    GroupStage at;
     std::optional<uint16_t> level{}; ///< of classes
     auto operator<=>(const GroupKey&) const = default;
 };
@@ -53,9 +53,12 @@ struct GroupKey {
 constexpr uint8_t kFirstLevel = 40;
 static_assert(kLastLevel - kFirstLevel == 23, "see Mlx5Engine::lack() and the guide");
 
-/// A jump leads to a higher level.
-uint8_t level_of(uint32_t group) {
-    return static_cast<uint8_t>(std::min<uint64_t>(uint64_t{kFirstLevel} + group, kLastLevel));
+static_assert(kFirstLevel + kLastStage < kLastLevel, "samples and meters lead behind all of them");
+
+/// A jump leads to a higher group, but perhaps not to a higher level than that of a later stage.
+uint8_t level_of(const GroupStage& at) {
+    const uint64_t level = uint64_t{kFirstLevel} + at.group + at.stage;
+    return static_cast<uint8_t>(std::min<uint64_t>(level, kLastLevel));
 }
 
 class Mlx5Engine final : public Engine {
@@ -196,9 +199,8 @@ bool Mlx5Engine::acquire_edits(const SteeringRequest& request, DeviceRule& rule,
 GroupTable* Mlx5Engine::acquire_table(const GroupKey& key, PartRef& use) {
     const auto* const table = tables_.acquire(use, key, [this](const GroupKey& of) {
         constexpr uint8_t kLarge = 20, kSmall = 16; // devices have few large ones
-        auto made = GroupTable::make(devx_, of.egress, level_of(of.group), kLarge);
-        return made ? std::move(made)
-                    : GroupTable::make(devx_, of.egress, level_of(of.group), kSmall);
+        auto made = GroupTable::make(devx_, of.egress, level_of(of.at), kLarge);
+        return made ? std::move(made) : GroupTable::make(devx_, of.egress, level_of(of.at), kSmall);
     });
     return table != nullptr ? table->get() : nullptr;
 }
@@ -210,7 +212,8 @@ bool needs_entry(const SteeringRequest& request) {
 }
 
 GroupKey table_of(const SteeringRequest& request) {
-    return {request.egress, request.group,
+    return {request.egress,
+            {request.group, request.stage},
             request.class_depth ? std::optional(request.level) : std::nullopt};
 }
 
@@ -253,15 +256,15 @@ std::optional<Lack> Mlx5Engine::lack(const SteeringRequest& request) const {
         return Lack{nullptr, "mlx5dv flows have no default rules"};
     if (auto lack = lack_of_kernel(request)) return lack;
     if (auto lack = lack_of_tables(request); lack && !devx_.available()) return lack;
-    if (request.sample && level_of(request.group) == kLastLevel)
+    if (request.sample && level_of({request.group}) == kLastLevel)
         return Lack::of(Concern::sample,
                         "action sample: its copies go to a table behind those of all groups, and "
                         "there is none behind group 23: use a lower one");
-    if (request.meter && level_of(request.group) == kLastLevel)
+    if (request.meter && level_of({request.group}) == kLastLevel)
         return Lack::of(Concern::meter,
                         "action meter: its colors are told apart by a table behind those of all "
                         "groups, and there is none behind group 23: use a lower one");
-    if (request.jump && level_of(*request.jump) <= level_of(request.group))
+    if (request.jump && level_of({*request.jump}) <= level_of({request.group}))
         return Lack::of(Concern::jump, "action jump: a jump leads to a higher group, and the "
                                        "device tells groups up to 23 apart");
     if (request.counter && !devx_.available())
@@ -279,7 +282,7 @@ bool Mlx5Engine::choose_way(const SteeringRequest& request, ibv_qp* qp, DeviceRu
         actions.add(MLX5DV_FLOW_ACTION_DEFAULT_MISS);
     } else if (request.jump) {
         const GroupTable* const table =
-            acquire_table({request.egress, *request.jump}, rule.parts.add());
+            acquire_table({request.egress, {*request.jump}}, rule.parts.add());
         if (table == nullptr) return false;
         actions.add(MLX5DV_FLOW_ACTION_DEST_DEVX).obj = table->object().handle.get();
     } else if (qp != nullptr) {
@@ -295,10 +298,10 @@ bool Mlx5Engine::choose_way(const SteeringRequest& request, ibv_qp* qp, DeviceRu
 bool Mlx5Engine::choose_way(const SteeringRequest& request, DeviceRule& rule,
                             EntryActions& actions) {
     actions.drop = request.drop;
-    if (request.jump) {
-        const GroupTable* const table =
-            acquire_table({request.egress, *request.jump}, rule.parts.add());
+    if (const auto next = request.next()) {
+        const GroupTable* const table = acquire_table({request.egress, *next}, rule.parts.add());
         if (table != nullptr) actions.table = table->object().number;
+        actions.any_level = level_of(*next) <= level_of({request.group, request.stage});
         return table != nullptr;
     }
     if (request.drop || request.egress) return true;

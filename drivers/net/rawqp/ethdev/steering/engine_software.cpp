@@ -29,7 +29,7 @@ struct Matcher {
     explicit operator bool() const { return matcher != nullptr; }
 };
 struct MatcherKey {
-    uint32_t group;
+    GroupStage at;
     uint16_t level;
     uint8_t criteria;
     std::array<uint8_t, Mlx5Match::kBytes> mask;
@@ -56,6 +56,13 @@ struct Edit {
     SettledFirst settled;
     explicit operator bool() const { return action != nullptr; }
 };
+
+/// libmlx5 wants a table to lead to higher levels only. There are enough for the groups that have
+/// several stages; the very last groups share one.
+uint32_t level_of(const GroupStage& at) {
+    const uint64_t stages = uint64_t{std::min(at.group, kLastStage + 1)} * kLastStage;
+    return static_cast<uint32_t>(std::min<uint64_t>(at.group + stages + at.stage, UINT32_MAX));
+}
 
 /// libmlx5 wants the version in the mask to be that of the header (dr_ste_build_pre_check), by
 /// which it chooses entries: the version replaces the EtherType.
@@ -119,18 +126,19 @@ class Software final : public SoftwareEngine {
     [[nodiscard]] int settle() override { return rules_.settle(); }
 
   private:
-    [[nodiscard]] Table make_table(uint32_t group) const;
+    [[nodiscard]] Table make_table(const GroupStage& at) const;
     [[nodiscard]] Matcher make_matcher(const MatcherKey& key);
     [[nodiscard]] Edit make_edit(const PlacedEdit& edit);
     [[nodiscard]] Action owned(mlx5dv_dr_action* action) const {
         return {action, {api_.mlx5_dr_action_destroy, "steering action"}};
     }
-    Table* acquire_table(uint32_t group, PartRef& use) {
-        return tables_.acquire(use, group, [this](uint32_t of) { return make_table(of); });
+    Table* acquire_table(const GroupStage& at, PartRef& use) {
+        return tables_.acquire(use, at, [this](const GroupStage& of) { return make_table(of); });
     }
     Matcher* acquire_matcher(const SteeringRequest& request, const Mlx5Match& match, PartRef& use) {
-        return matchers_.acquire(use, {request.group, request.level, match.criteria, match.mask},
-                                 [this](const MatcherKey& key) { return make_matcher(key); });
+        return matchers_.acquire(
+            use, {{request.group, request.stage}, request.level, match.criteria, match.mask},
+            [this](const MatcherKey& key) { return make_matcher(key); });
     }
     mlx5dv_dr_action* acquire_edit(const SteeringRequest& request, const EditKey& key,
                                    PartRef& use);
@@ -146,7 +154,7 @@ class Software final : public SoftwareEngine {
     verbs::Handle<mlx5dv_dr_domain> domain_;
     SoftwareRules rules_;
     Action drop_;
-    SharedObjects<uint32_t, Table> tables_;
+    SharedObjects<GroupStage, Table> tables_;
     SharedObjects<MatcherKey, Matcher> matchers_;
     SharedObjects<PlacedEdit, Edit> edits_;
     RssTirs tirs_;
@@ -170,7 +178,7 @@ std::optional<Lack> Software::lack(const SteeringRequest& request) const {
     if (request.meter) return Lack::of(Concern::meter, "action meter is for groups by commands");
     if (request.edits && request.edits->changes_tags())
         return Lack::of(Concern::tags, "VLAN tags come off and go on in groups by commands");
-    if (request.jump && *request.jump <= request.group)
+    if (request.jump && level_of({*request.jump}) <= level_of({request.group}))
         return Lack::of(Concern::jump, "action jump: a jump leads to a higher group");
     for (const Layer& layer : request.pattern.layers())
         if (layer.protocol == Protocol::esp && any(layer.mask)) // rdma-core 44's does so silently
@@ -178,18 +186,18 @@ std::optional<Lack> Software::lack(const SteeringRequest& request) const {
     return lack_of_match(request);
 }
 
-Table Software::make_table(uint32_t group) const {
+Table Software::make_table(const GroupStage& at) const {
     Table made;
-    made.table = {api_.mlx5_dr_table_create(domain_.get(), group),
+    made.table = {api_.mlx5_dr_table_create(domain_.get(), level_of(at)),
                   {api_.mlx5_dr_table_destroy, "steering table"}};
-    if (!made.table || group == 0) return made;
+    if (!made.table || at.group == 0) return made;
     made.to_it = owned(api_.mlx5_dr_to_table(made.table.get()));
     return made.to_it ? std::move(made) : Table{};
 }
 
 Matcher Software::make_matcher(const MatcherKey& key) {
     Matcher made;
-    const Table* const table = acquire_table(key.group, made.table);
+    const Table* const table = acquire_table(key.at, made.table);
     if (table == nullptr) return {};
     Parameters mask(key.mask);
     made.matcher = {
@@ -222,8 +230,8 @@ mlx5dv_dr_action* Software::acquire_edit(const SteeringRequest& request, const E
 /// The action that says where a rule's packets go. Null with errno.
 mlx5dv_dr_action* Software::way(const SteeringRequest& request, PartRef& next) {
     if (request.drop) return drop_.get();
-    if (request.jump) {
-        const Table* const table = acquire_table(*request.jump, next);
+    if (const auto to = request.next()) {
+        const Table* const table = acquire_table(*to, next);
         return table != nullptr ? table->to_it.get() : nullptr;
     }
     const ToTir* const to =

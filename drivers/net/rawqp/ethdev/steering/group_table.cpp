@@ -48,7 +48,7 @@ std::unique_ptr<GroupTable> GroupTable::make(Devx& devx, bool sends, uint8_t lev
 
 /// Half is divided evenly; of the rest, place n has the part 1 / ((n + 1) (n + 2)).
 uint32_t GroupTable::share(uint32_t place) const {
-    if (place >= kPlaces) return size_;
+    if (place > kLastPlace) return size_;
     const uint64_t half = size_ / 2;
     return static_cast<uint32_t>(half / kPlaces * place + half * place / (place + 1));
 }

@@ -38,6 +38,8 @@ class GroupTable {
   public:
     static constexpr uint32_t kPriorities = 4096, kTurns = 2;
     static constexpr uint32_t kPlaces = kPriorities * kClassDepths * kTurns;
+    /// Behind those of all priorities: of what leads on to the group's next table.
+    static constexpr uint16_t kLastPlace = kPlaces;
     /// The place of a priority, its depth and the turn in which one rule takes over from another.
     [[nodiscard]] static constexpr uint16_t place_of(uint32_t priority, uint16_t depth,
                                                      uint8_t turn) {

@@ -21,8 +21,8 @@ Rewrite note_of(uint32_t tag) {
     return note;
 }
 
-/// Whether there are later groups.
-bool notes_mark(const SteeringRequest& request) { return request.tag != 0 && request.jump; }
+/// Whether there are later rules.
+bool notes_mark(const SteeringRequest& request) { return request.tag != 0 && request.next(); }
 
 constexpr ReformatName kReformatNames[] = {
     {Reformat::strip_tunnel, MLX5DV_FLOW_ACTION_PACKET_REFORMAT_TYPE_L2_TUNNEL_TO_L2, 0},

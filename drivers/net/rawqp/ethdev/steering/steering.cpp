@@ -39,6 +39,7 @@ std::string describe(const SteeringRequest& request) {
                                                                          : "multicast-default";
     if (request.drop) return fmt::format("{} to drop", kind);
     if (request.jump) return fmt::format("{} to group {}", kind, *request.jump);
+    if (request.passes) return fmt::format("{} to lower priorities", kind);
     if (request.to_kernel) return fmt::format("{} to the kernel", kind);
     if (!request.target) return fmt::format("{} for what is sent", kind);
     const RssDestination& to = request.target->destination;
