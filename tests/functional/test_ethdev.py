@@ -17,6 +17,7 @@ SUITES = ["Cable", "Control", "FlowControl", "FlowFields", "FlowIgmp", "FlowKeep
 ELSEWHERE = ["Resets", "Threads"]  # in test_threads.py
 MAPPED_SUITES = ["Meter"]  # which verbs flows have not
 STEERED_SUITES = ["FlowNumbers"]  # by software
+LONG_SUITES = ["FilterScale"]  # the same for all rings
 HUGE_SUITES = {"Memory": 64, "Million": 256}  # hugepages of 2 MiB
 NO_HUGE = ["--no-huge", "-m", "256", "--no-shconf"]
 HUGE = ["--in-memory"]
@@ -45,12 +46,12 @@ def listing(build: Build, suite: str = "*") -> list[str]:
 
 def test_every_suite_is_listed(build: Build) -> None:
     listed = {line.rstrip(".") for line in listing(build) if line.endswith(".")}
-    assert listed == {*SUITES, *MAPPED_SUITES, *STEERED_SUITES, *ELSEWHERE, *HUGE_SUITES}
+    assert listed == {*SUITES, *MAPPED_SUITES, *STEERED_SUITES, *LONG_SUITES, *ELSEWHERE, *HUGE_SUITES}
 
 
 # Memory registration is the same for all rings: once in the guest. The kernel sets flow control only for
 # functions that manage vports.
-@pytest.mark.guest(when=lambda params: params["suite"] not in ("FlowControl", "RssSides") and (
+@pytest.mark.guest(when=lambda params: params["suite"] != "FlowControl" and (
     params["datapath"] == "mlx5" or params["suite"] in ("FlowFields", "FlowIgmp", "FlowKeep")))
 @pytest.mark.parametrize("suite", SUITES)
 def test_ethdev(start_softhca: StartSoftHca, build: Build, datapath: str, suite: str) -> None:
@@ -63,11 +64,18 @@ def test_ethdev_with_mapped_rings(start_softhca: StartSoftHca, build: Build, sui
     run(start_softhca, build, "mlx5", suite, NO_HUGE)
 
 
+@pytest.mark.guest
 @pytest.mark.parametrize("steering_format", ["0", "1"], ids=lambda number: f"format{number}")
 @pytest.mark.parametrize("suite", STEERED_SUITES)
 def test_ethdev_with_software_steering(start_softhca: StartSoftHca, build: Build, datapath: str, suite: str,
                                        steering_format: str) -> None:
     run(start_softhca, build, datapath, suite, NO_HUGE, steering_format=steering_format)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("suite", LONG_SUITES)
+def test_ethdev_at_length(start_softhca: StartSoftHca, build: Build, suite: str) -> None:
+    run(start_softhca, build, "mlx5", suite, NO_HUGE)
 
 
 @pytest.fixture

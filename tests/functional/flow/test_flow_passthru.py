@@ -67,7 +67,7 @@ def test_a_packet_gets_the_effects_of_both(stack: Stack) -> None:
 
 def test_by_what_it_is_done(open_stack: OpenStack, datapath: str) -> None:
     """Software steering counts and changes packets on the way; a mark beside this, as beside a jump, takes commands."""
-    with flow_stack(open_stack, datapath) as stack:
+    with flow_stack(open_stack, datapath, steering_format="0") as stack:
         configure(stack)
         create_table(stack, "1 group 99 rules_number 1", "eth / ipv4", "drop", "drop")
         create(stack, "ingress pattern eth / end actions jump group 1 / end")
