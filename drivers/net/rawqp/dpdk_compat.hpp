@@ -126,6 +126,14 @@ template <auto Update, class Ops> constexpr void set_actions_update([[maybe_unus
     if constexpr (requires { ops.actions_update; }) ops.actions_update = Update;
 }
 
+// The item for packet types, which came with 23.11; before, END, which no driver is asked about.
+template <class Type = rte_flow_item_type> constexpr Type item_ptype() noexcept {
+    if constexpr (requires { Type::RTE_FLOW_ITEM_TYPE_PTYPE; })
+        return Type::RTE_FLOW_ITEM_TYPE_PTYPE;
+    else
+        return Type::RTE_FLOW_ITEM_TYPE_END;
+}
+
 // The hash function that an RSS configuration asks for; before 23.11 it could not ask for one.
 inline rte_eth_hash_function rss_function([[maybe_unused]] const rte_eth_rss_conf& conf) noexcept {
 #if RTE_VERSION >= RTE_VERSION_NUM(23, 11, 0, 0)

@@ -99,6 +99,15 @@ TEST(Compat, KindsOfTemplateTablesThatCameLater) {
     EXPECT_NE(reason({8, 4, LaterTable::pattern, usual}).find("resizable"), std::string::npos);
 }
 
+TEST(Compat, TheItemForPacketTypes) {
+    enum Earlier { RTE_FLOW_ITEM_TYPE_END };
+    struct Later {
+        enum Type { RTE_FLOW_ITEM_TYPE_END, RTE_FLOW_ITEM_TYPE_PTYPE };
+    };
+    EXPECT_EQ(compat::item_ptype<Earlier>(), RTE_FLOW_ITEM_TYPE_END);
+    EXPECT_EQ(compat::item_ptype<Later::Type>(), Later::RTE_FLOW_ITEM_TYPE_PTYPE);
+}
+
 TEST(Compat, NewerInfoAndRssFunction) {
     rte_eth_dev_info info{};
     compat::set_newer_info(info, 9728);

@@ -455,6 +455,11 @@ TEST(ItemsRefused, HalfGivenAndUnknownItems) {
     EXPECT_EQ(unknown.code, ENOTSUP);
     EXPECT_THAT(unknown.what, StartsWith("item pfcp is not supported: use any, void, eth, vlan"));
     EXPECT_THAT(refused(Rule().item(RTE_FLOW_ITEM_TYPE_SCTP)).what, HasSubstr("with proto 132"));
+    if (constexpr auto kPtype = compat::item_ptype(); kPtype != RTE_FLOW_ITEM_TYPE_END) { // 23.11
+        EXPECT_THAT(refused(Rule().item(kPtype)).what,
+                    StartsWith("item ptype is not supported: a packet type is a row of headers: "
+                               "use their items"));
+    }
     const rte_flow_item_any one{1}, two{2}, all{UINT32_MAX};
     EXPECT_THAT(refused(Rule().item(RTE_FLOW_ITEM_TYPE_ANY, &two, &all)).what,
                 HasSubstr("a number of headers cannot be matched"));

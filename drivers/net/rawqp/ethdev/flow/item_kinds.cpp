@@ -91,6 +91,9 @@ constexpr Refusal kRefused[] = {
      "mbuf"},
     {RTE_FLOW_ITEM_TYPE_CONNTRACK,
      "connections are not tracked: use item tcp, where flags tell how one begins and ends"},
+    {compat::item_ptype(),
+     "a packet type is a row of headers: use their items, such as eth / ipv4 / udp for "
+     "RTE_PTYPE_L2_ETHER, RTE_PTYPE_L3_IPV4 and RTE_PTYPE_L4_UDP"},
     {RTE_FLOW_ITEM_TYPE_PORT_ID, kNoSwitch},
     {RTE_FLOW_ITEM_TYPE_REPRESENTED_PORT, kNoSwitch},
     {RTE_FLOW_ITEM_TYPE_PORT_REPRESENTOR, kNoSwitch},
