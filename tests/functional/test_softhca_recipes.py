@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The recipes of softhca's manual work as written. (The one for sanitizers is in test_sanitizers.py.)"""
 
+import json
 import os
 import re
 import shutil
@@ -24,7 +25,7 @@ pytestmark = pytest.mark.unsanitized  # programs that are not ours run under sof
 # The project's own program, which sends to itself; with an argument it misbehaves.
 MY_PROGRAM = Path(__file__).parent / "sanitized/traffic.cpp"
 CI_JOB = "A CI job for your own program"
-BY_HAND = "libvma: sockets past the kernel"  # no Debian release has it
+LIBVMA = os.environ.get("RAWQP_LIBVMA")  # no Debian release has it
 
 
 class Workshop:
@@ -120,6 +121,27 @@ def test_vdpa(workshop: Workshop) -> None:
         assert time.monotonic() < deadline, said
         said = testpmd.command(typed[-1].removeprefix("testpmd> "))
     assert testpmd.quit() == 0
+
+
+if LIBVMA:
+
+    def test_libvma(workshop: Workshop) -> None:
+        """The kernel's interface of the port sees the handshake at most; what follows goes past it."""
+        section = "libvma: sockets past the kernel"
+        workshop.env["LD_LIBRARY_PATH"] = str(Path(str(LIBVMA)).parent)
+        # `ip netns` keeps its names in /run. A new namespace has an interface lo that is down.
+        own = "mount -t tmpfs none /run\nmount -t sysfs none /sys\nip link set lo up\n"
+        (workshop.folder / "server").write_text(own + "exec " + manual_recipe(section))
+        (workshop.folder / "client").write_text(manual_recipe(section, "ip netns"))
+        server = workshop.start("unshare --net --mount sh -e server")
+        server.wait_for("Server listening", timeout=60)
+        inside = f"nsenter --target={server.pid} --net --mount"
+        client = workshop.run(f"{inside} sh -e {workshop.folder}/client")
+        assert client.returncode == 0, client.stdout + server.output
+        received = re.search(r"([\d.]+) GBytes .* receiver", client.stdout)
+        assert received, client.stdout
+        interface, = json.loads(workshop.run(f"{inside} ip -json -statistics link show vma0").stdout)
+        assert interface["stats64"]["rx"]["packets"] < 1000, (interface, client.stdout)
 
 
 def test_capture_file(workshop: Workshop) -> None:
