@@ -24,16 +24,15 @@ class FilterScale : public PortTest {
         ASSERT_EQ(rte_eth_promiscuous_disable(kPort), 0);
         ASSERT_EQ(rte_eth_allmulticast_disable(kPort), 0);
     }
+    /// As other tests expect the port.
     void TearDown() override {
         list({});
-        ASSERT_NO_FATAL_FAILURE(start_again());
-        PortTest::TearDown();
-    }
-    /// As for other tests, with an empty list of VLANs.
-    void start_again() {
         ASSERT_EQ(rte_eth_dev_stop(kPort), 0);
+        for (uint16_t vlan = 0; vlan < kVlans; ++vlan)
+            ASSERT_NO_FATAL_FAILURE(listed(vlan, false));
         ASSERT_NO_FATAL_FAILURE(start(rx_pool()));
         ASSERT_EQ(rte_eth_promiscuous_enable(kPort), 0);
+        PortTest::TearDown();
     }
     static void list(const std::vector<rte_ether_addr>& groups) {
         auto copy = groups;

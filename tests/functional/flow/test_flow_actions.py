@@ -16,7 +16,7 @@ from functional.conftest import OpenStack
 UDP, TCP, TCP6, VLAN = "eth / ipv4 / udp", "eth / ipv4 / tcp", "eth / ipv6 / tcp", "eth / vlan / ipv4"
 VXLAN, NVGRE = "eth / ipv4 / udp / vxlan", "eth / ipv4 / nvgre"
 MAC = "mac_addr 02:00:00:00:00:09"
-FATES = {"queue", "rss", "drop", "jump", "send_to_kernel"}  # received packets need one
+FATES = {"queue", "rss", "drop", "jump", "passthru", "send_to_kernel"}  # received packets need one
 
 # A minimal rule for each action.
 RULES: dict[str, tuple[str, str]] = {
@@ -25,6 +25,7 @@ RULES: dict[str, tuple[str, str]] = {
     "drop": (UDP, "drop"),
     "jump": (UDP, "jump group 1"),
     "send_to_kernel": (UDP, "send_to_kernel"),
+    "passthru": (UDP, "passthru"),
     "mark": (UDP, "mark id 5"),
     "flag": (UDP, "flag"),
     "count": (UDP, "count"),
@@ -61,6 +62,7 @@ RULES: dict[str, tuple[str, str]] = {
     "of_push_vlan": (UDP, "of_push_vlan ethertype 0x8100"),
     "of_set_vlan_pcp": (UDP, "of_push_vlan ethertype 0x8100 / of_set_vlan_pcp vlan_pcp 3"),
 }
+OF_GROUPS = {"passthru"}  # above 0
 FOR_GROUPS = {"set_meta", "set_tag"}  # their values are for groups, which need DevX
 PORTS = ("mlx5 with DevX", "mlx5", "verbs")  # the columns of the guide, from the right: meters are on port 0
 
@@ -84,8 +86,9 @@ def table() -> dict[str, list[str]]:
 def directions(stack: Stack, port: int, action: str) -> str:
     pattern, text = RULES[action]
     fate = "" if action in FATES else " / queue index 0"
-    rules = {"ingress": f"ingress pattern {pattern} / end actions {text}{fate} / end",
-             "egress": f"egress pattern {pattern} / end actions {text} / end"}
+    group = "group 1 " if action in OF_GROUPS else ""
+    rules = {"ingress": f"{group}ingress pattern {pattern} / end actions {text}{fate} / end",
+             "egress": f"{group}egress pattern {pattern} / end actions {text} / end"}
     return ", ".join(way for way, rule in rules.items() if not stack.testpmd.validate_flow(port, rule))
 
 

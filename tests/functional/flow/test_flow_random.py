@@ -111,7 +111,7 @@ def test_templates_of_a_group(open_stack: OpenStack, format_: str, seed: int, ru
     ports = lossless(1, devargs="flow_engine=mlx5", devx="on", steering_format=format_)
     arguments = [f"--rxq={QUEUES}", f"--txq={QUEUES}"]
     with open_stack(ports, datapath="mlx5", testpmd_args=arguments) as stack:
-        run = GroupRun(stack, FULL | REFUSED, of_zero_ports, templates=True)
+        run = GroupRun(stack, FULL | REFUSED, of_zero_ports, templates=True, divides=True)
         round_ = 0
         while run.rules < rules or run.from_templates < run.rules / 20:
             run.play(grouped(random_round(f"group-{seed}-{round_}", RULES_OF_ROUND, words_of("mlx5"),

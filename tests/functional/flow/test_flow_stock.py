@@ -258,7 +258,7 @@ def test_both_drivers_copy_the_same(open_stack: OpenStack, seed: int, rules: int
     devargs = [PortSpec(options={"pause": "on", "devx": "on"}, devargs="flow_engine=mlx5")]
     with (open_stack(devargs, datapath="mlx5", testpmd_args=arguments) as our_stack,
           open_stack(ports, pmd="mlx5", testpmd_args=arguments) as their_stack):
-        ours = GroupRun(our_stack, OURS_BY_MLX5)
+        ours = GroupRun(our_stack, OURS_BY_MLX5, divides=True)
         theirs = GroupRun(their_stack, THEIRS, of_dv_groups, validates=False, counts_lag=10)
         round_ = both = 0
         while both < rules:
@@ -285,7 +285,7 @@ def test_both_drivers_meter_the_same(open_stack: OpenStack, tmp_path: Path, seed
     not_ours = leaks_ignored(tmp_path, "mlx5dv_dr_action_create_aso")
     with (open_stack(devargs, datapath="mlx5", testpmd_args=arguments) as our_stack,
           open_stack(ports, pmd="mlx5", testpmd_args=arguments, env=not_ours) as their_stack):
-        ours = MeterRun(our_stack, OURS_BY_MLX5)
+        ours = MeterRun(our_stack, OURS_BY_MLX5, divides=True)
         theirs = MeterRun(their_stack, THEIRS_WITH_METERS, of_dv_groups, validates=False, counts_lag=10,
                           statistics=["DROPPED"], policies_send=True)
         round_ = both = 0
