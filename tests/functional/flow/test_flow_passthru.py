@@ -4,7 +4,8 @@
 from typing import Iterator
 
 import pytest
-from rig.flow_rules import engines_of, flow_stack, receive
+from rig.flow_meters import Meters
+from rig.flow_rules import arrived, engines_of, flow_stack, markers_for, receive
 from rig.flow_templates import configure, create_table, destroy_table
 from rig.packets import tcp4, udp4, udp6
 from rig.stack import Stack
@@ -175,6 +176,33 @@ def receive_two(stack: Stack, frame: object) -> set[tuple[int | None, int]]:
     position = stack.testpmd.mark_output()
     stack.wires[0].send_all([frame])
     return {(packet.mark, packet.queue) for packet in stack.testpmd.received(position, 2)}
+
+
+def test_a_meter_on_the_way(stack: Stack) -> None:
+    """What it lets pass meets the rules behind. Groups are served by commands for a while."""
+    size, slack, count = 10, 8, 50
+    meters = Meters(stack)
+    meters.make(1, f"srtcm_rfc2697 1 {size} 0 1")  # practically, only what the bucket holds passes
+    passes = create(stack, f"group 1 priority 1 {TO_PORT} actions meter mtr_id 1 / count / passthru / end")
+    other = create(stack, f"group 1 priority 2 {TO_PORT} actions count / mark id 7 / queue index 2 / end")
+    rest(stack)
+    frames = [udp4(dport=PORT)] * count
+    through = sum(packet.mark == 7 for packet in arrived(stack, frames, markers_for(count)))
+    assert size <= through <= size + slack
+    assert hits(stack, passes, other) == [through, through]
+    meters.clear()
+
+
+def test_rules_in_front_and_behind_share_a_count(stack: Stack) -> None:
+    answer = stack.testpmd.expect("flow indirect_action 0 create ingress action count / end",
+                                  r"Indirect action #(\d+) created")
+    number = answer[1]
+    create(stack, f"group 1 priority 1 {TO_PORT} actions indirect {number} / passthru / end")
+    create(stack, f"group 1 priority 2 ingress pattern eth / ipv4 / end actions indirect {number} / queue index 1 / end")
+    assert seen(stack, udp4(dport=PORT), *MISSES) == [(None, 1)] * 17
+    stack.testpmd.expect(f"flow indirect_action 0 query {number}", r"hits: 18\n")
+    stack.testpmd.flush_flows(0)
+    stack.testpmd.expect(f"flow indirect_action 0 destroy action_id {number}", "destroyed")
 
 
 def test_packets_that_are_sent(forwarders: Stack) -> None:
