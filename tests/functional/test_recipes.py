@@ -8,7 +8,7 @@ import subprocess
 import time
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Callable, Iterator
+from typing import Callable, Iterator, Sequence
 
 import pytest
 from rig.guide import commands, recipe
@@ -175,35 +175,47 @@ def wait_handled(ovs: OpenVSwitch, packets: int) -> None:
         assert time.monotonic() < deadline, ovs.ask("dpif-netdev/pmd-stats-show")
 
 
+@contextmanager
+def bridge(start_softhca: StartSoftHca, files: Path, folder: Path) -> Iterator[OpenVSwitch]:
+    """The recipe's bridge between p0 and p1, with hw-offload."""
+    with open_vswitch(start_softhca, files, folder) as ovs:
+        for start in "ovs-vsctl set Open_vSwitch . ", "":
+            for command in commands(recipe("Open vSwitch", start)):
+                ovs.run(command)
+        yield ovs
+
+
+def send_all(ovs: OpenVSwitch, rule: str, frames: Sequence[Packet], actions: str, offloaded: bool = True) -> int:
+    """Sends frames to p0, for which this is the only OpenFlow rule: OVS counts all, and recognizes those of an
+    offloaded megaflow by their mark. Returns their number."""
+    ovs.run("ovs-ofctl del-flows br0")
+    ovs.run(f"ovs-ofctl add-flow br0 in_port=p0,{rule}")
+    ovs.ask("revalidator/purge")
+    before = sent = thread_counter(ovs, "packets received")
+    deadline = time.monotonic() + 20
+    while packets_of(ovs, actions, offloaded) is None:  # the first packets create it
+        assert time.monotonic() < deadline, ovs.ask("dpctl/dump-flows -m type=all")
+        ovs.wires[0].send(frames[0])
+        sent += 1
+    wait_handled(ovs, sent)
+    hits, counted = thread_counter(ovs, "phwol hits"), packets_of(ovs, actions, offloaded)
+    assert counted is not None
+    ovs.wires[0].send_all(frames[at % len(frames)] for at in range(PACKETS))
+    sent += PACKETS
+    wait_handled(ovs, sent)
+    assert packets_of(ovs, actions, offloaded) == counted + PACKETS
+    assert thread_counter(ovs, "phwol hits") == hits + (PACKETS if offloaded else 0), rule
+    return sent - before
+
+
 def test_open_vswitch_offloads(start_softhca: StartSoftHca, ovs_files: Path,
                                new_folder: Callable[[], Path]) -> None:
-    """Megaflows of L2, L3 and L4 become rules: OVS recognizes their packets by the mark, and counts all."""
-    with open_vswitch(start_softhca, ovs_files, new_folder()) as ovs:
-        for command in commands(recipe("Open vSwitch", "ovs-vsctl set Open_vSwitch . ")):
-            ovs.run(command)
-        for command in commands(recipe("Open vSwitch")):
-            ovs.run(command)
-        sent = 0
+    """Megaflows of L2, L3 and L4 become rules."""
+    with bridge(start_softhca, ovs_files, new_folder()) as ovs:
         for rule, (frames, actions) in MEGAFLOWS.items():
-            ovs.run("ovs-ofctl del-flows br0")
-            ovs.run(f"ovs-ofctl add-flow br0 in_port=p0,{rule}")
-            ovs.ask("revalidator/purge")
-            before = sent
-            deadline = time.monotonic() + 20
-            while packets_of(ovs, actions) is None:  # the first packets create it
-                assert time.monotonic() < deadline, ovs.ask("dpctl/dump-flows -m type=all")
-                ovs.wires[0].send(frames[0])
-                sent += 1
-            wait_handled(ovs, sent)
-            hits, counted = thread_counter(ovs, "phwol hits"), packets_of(ovs, actions)
-            assert counted is not None
-            ovs.wires[0].send_all(frames[at % len(frames)] for at in range(PACKETS))
-            sent += PACKETS
-            wait_handled(ovs, sent)
-            assert packets_of(ovs, actions) == counted + PACKETS
-            assert thread_counter(ovs, "phwol hits") == hits + PACKETS, rule
+            sent = send_all(ovs, rule, frames, actions)
             if actions != "drop":
-                for _ in range(before, sent):
+                for _ in range(sent):
                     ovs.wires[1].receive()
             else:  # it has requested more, and was refused
                 assert re.search("flow create 0 .*transfer .*count / drop /", ovs.program.output)
@@ -220,31 +232,9 @@ FLOODED = {
 
 def test_open_vswitch_floods(start_softhca: StartSoftHca, ovs_files: Path, new_folder: Callable[[], Path]) -> None:
     """Only megaflows for addresses of groups do not become rules, as the recipe says. In either case OVS loses and
-    doubles none of their packets, and counts all."""
-    with open_vswitch(start_softhca, ovs_files, new_folder()) as ovs:
-        for command in commands(recipe("Open vSwitch", "ovs-vsctl set Open_vSwitch . ")):
-            ovs.run(command)
-        for command in commands(recipe("Open vSwitch")):
-            ovs.run(command)
-        sent = 0
+    doubles none of their packets."""
+    with bridge(start_softhca, ovs_files, new_folder()) as ovs:
         for rule, (frame, offloaded) in FLOODED.items():
-            ovs.run("ovs-ofctl del-flows br0")
-            ovs.run(f"ovs-ofctl add-flow br0 in_port=p0,{rule}")
-            ovs.ask("revalidator/purge")
-            before = sent
-            deadline = time.monotonic() + 20
-            while packets_of(ovs, "br0,p1", offloaded) is None:  # the first packets create it
-                assert time.monotonic() < deadline, ovs.ask("dpctl/dump-flows -m type=all")
-                ovs.wires[0].send(frame)
-                sent += 1
-            wait_handled(ovs, sent)
-            hits, counted = thread_counter(ovs, "phwol hits"), packets_of(ovs, "br0,p1", offloaded)
-            assert counted is not None
-            ovs.wires[0].send_all([frame] * PACKETS)
-            sent += PACKETS
-            wait_handled(ovs, sent)
-            assert packets_of(ovs, "br0,p1", offloaded) == counted + PACKETS
-            assert thread_counter(ovs, "phwol hits") == hits + (PACKETS if offloaded else 0), rule
-            for _ in range(before, sent):
+            for _ in range(send_all(ovs, rule, [frame], "br0,p1", offloaded)):
                 assert ovs.wires[1].receive() == padded(frame)
         assert "item eth: matches multicast" in ovs.program.output
