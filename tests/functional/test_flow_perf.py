@@ -3,12 +3,12 @@
 the driver's guide, at a cost that does not depend on how many there are: in instructions, and in time for 100,000."""
 
 import re
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Callable, Sequence
 
 import pytest
+from rig.callgrind import counting, of_main_thread, skip_without_valgrind
 from rig.ports import lossless
 from rig.stack import DRIVER
 
@@ -95,17 +95,14 @@ def test_metered_rules_go_in(flow_perf: FlowPerf, options: str) -> None:
 def instructions(start_softhca: StartSoftHca, folder: Path, engine: str, rules: int) -> int:
     """Of inserting so many rules and deleting them: the driver's, libmlx5's, and those of softhca's kernel."""
     out = folder / f"{rules}"
-    counting = ["valgrind", "--tool=callgrind", "--separate-threads=yes", "--collect-atstart=no",
-                "--toggle-collect=rte_flow_create", "--toggle-collect=rte_flow_destroy", f"--callgrind-out-file={out}"]
+    of_rules = ["--collect-atstart=no", "--toggle-collect=rte_flow_create", "--toggle-collect=rte_flow_destroy"]
     eal = ["--lcores", "0,1", "--no-huge", "-m", "512", "--no-shconf", "--no-telemetry", "--no-pci", "-d", DRIVER,
            "--vdev", f"net_rawqp0,device=mlx5_0,flow_engine={engine}"]
-    hca = start_softhca(lossless(1), [*counting, "dpdk-test-flow-perf", *eal, "--", f"--rules-count={rules}",
-                                      f"--rules-batch={rules}", "--deletion-rate", "--ingress", "--ether", "--ipv4",
-                                      "--queue"])
+    options = [f"--rules-count={rules}", f"--rules-batch={rules}", "--deletion-rate", "--ingress", "--ether", "--ipv4",
+               "--queue"]
+    hca = start_softhca(lossless(1), [*counting(out, *of_rules), "dpdk-test-flow-perf", *eal, "--", *options])
     assert hca.program.wait(300) == 0, hca.program.output
-    totals = re.search(r"^totals: (\d+)", (folder / f"{rules}-01").read_text(), re.MULTILINE)
-    assert totals
-    return int(totals[1])
+    return of_main_thread(out)
 
 
 @pytest.mark.thorough
@@ -116,8 +113,7 @@ def test_later_rules_cost_what_the_first_did(start_softhca: StartSoftHca, new_fo
                                              engine: str) -> None:
     """Whatever else the machine does. A search of all rules, be it of one instruction each, would cost more than
     the limit allows; the trees that keep rules cost 2 % from the first thousand to the fourth."""
-    if shutil.which("valgrind") is None:
-        pytest.skip("valgrind is missing (scripts/setup installs it)")
+    skip_without_valgrind()
     folder = new_folder()
     first, some, many = (instructions(start_softhca, folder, engine, rules) for rules in (1000, 2000, 4000))
     assert (many - some) / 2000 <= 1.05 * first / 1000, (first, some, many)

@@ -5,10 +5,9 @@ Timing would depend on the machine; counts by callgrind do not. After a change t
 more: tests/perf/instructions.py --record.
 """
 
-import shutil
-
 import pytest
 from perf import instructions
+from rig.callgrind import skip_without_valgrind
 from rig.stack import Build
 
 MAY_GROW_BY = 0.05
@@ -18,8 +17,7 @@ CASES = sorted(set().union(*RECORDS.values()))
 
 @pytest.fixture(scope="module")
 def counts(build: Build) -> instructions.Counts:
-    if shutil.which("valgrind") is None:
-        pytest.skip("valgrind is missing (scripts/setup installs it)")
+    skip_without_valgrind()
     counts = instructions.count(build.folder)
     if counts.compiler not in RECORDS:
         pytest.skip(f"there are records of {', '.join(RECORDS)}, this build is of {counts.compiler}:"

@@ -4,7 +4,6 @@ under traffic."""
 
 import json
 import re
-import shutil
 import signal
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -13,6 +12,7 @@ from threading import Event
 from typing import Callable, Sequence
 
 import pytest
+from rig.callgrind import counting, of_main_thread, skip_without_valgrind
 from rig.launched import DRIVER, devices_of, launcher_env
 from rig.left_behind import check_clean, left_behind
 from rig.packets import numbered, udp4
@@ -125,16 +125,14 @@ def instructions_of_start(start_softhca: StartSoftHca, folder: Path, datapath: s
     """Instructions of testpmd's main thread, from its start to its end."""
     vdevs = [word for port in range(ports)
              for word in ("--vdev", f"net_rawqp{port},device=mlx5_{port},datapath={datapath}")]
-    command = ["valgrind", "--tool=callgrind", "--separate-threads=yes", f"--callgrind-out-file={folder}/{ports}",
-               "dpdk-testpmd", "-l", "0,1", "--no-huge", "-m", "256", "--no-shconf", "--no-telemetry", "--no-pci",
+    out = folder / f"{ports}"
+    command = [*counting(out), "dpdk-testpmd", "-l", "0,1", "--no-huge", "-m", "256", "--no-shconf", "--no-telemetry", "--no-pci",
                "-d", DRIVER, *vdevs, "--", "--no-mlockall", "--total-num-mbufs=8192", "--rxq=2", "--txq=2",
                "--rxd=64", "--no-flush-rx"]
     hca = start_softhca(lossless(ports), command)
     hca.program.send_line("")  # testpmd ends at Enter
     assert hca.program.wait(300) == 0, hca.program.output
-    totals = re.search(r"^(?:summary|totals): (\d+)", (folder / f"{ports}-01").read_text(), re.MULTILINE)
-    assert totals
-    return int(totals[1])
+    return of_main_thread(out)
 
 
 @pytest.mark.thorough
@@ -144,8 +142,7 @@ def test_start_takes_linear_time(start_softhca: StartSoftHca, new_folder: Callab
                                  datapath: str) -> None:
     """The next eight ports cost as much as the first eight, in instructions, as time depends on the machine's
     load."""
-    if shutil.which("valgrind") is None:
-        pytest.skip("valgrind is missing (scripts/setup installs it)")
+    skip_without_valgrind()
     folder = new_folder()
     one, some, many = (instructions_of_start(start_softhca, folder, datapath, ports) for ports in (1, 8, 16))
     first, later = (some - one) / 7, (many - some) / 8
