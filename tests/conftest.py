@@ -4,6 +4,7 @@
 import os
 
 import pytest
+from rig.marks import parameters_of
 
 pytest_plugins = ["rig.fixtures", "rig.process_fixtures"]
 
@@ -12,8 +13,7 @@ pytest_plugins = ["rig.fixtures", "rig.process_fixtures"]
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Turns daily(when=FUNCTION) into `thorough` where FUNCTION says no."""
     for item in items:
-        parameters = item.callspec.params if hasattr(item, "callspec") else {}
-        if not all(mark.kwargs["when"](parameters) for mark in item.iter_markers("daily")):
+        if not all(mark.kwargs["when"](parameters_of(item)) for mark in item.iter_markers("daily")):
             item.add_marker(pytest.mark.thorough)
 
 

@@ -23,6 +23,7 @@ from typing import Any, Callable, ContextManager, Iterator, Sequence
 import pytest
 from rig.guest_hca import GuestHca
 from rig.guest_stack import GuestStack
+from rig.marks import parameters_of
 from rig.ports import guest_pci_address, lossless, pci_address
 from rig.stack import Build, PortSpec, SoftHca, Stack
 
@@ -79,10 +80,6 @@ def failing_end(tmp_path: Path) -> dict[str, str]:
     return {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
 
 
-def _parameters(item: pytest.Item) -> dict[str, Any]:
-    return item.callspec.params if hasattr(item, "callspec") else {}
-
-
 def _is_thorough(item: pytest.Item) -> bool:
     return item.get_closest_marker("thorough") is not None
 
@@ -92,7 +89,7 @@ def _runs_in_guest(item: pytest.Item, once: bool) -> bool:
     if marker is None or marker.args == (False,):
         return False
     conditions = [marker.kwargs.get("when"), marker.kwargs.get("daily") if once else None]
-    return all(condition is None or condition(_parameters(item)) for condition in conditions)
+    return all(condition is None or condition(parameters_of(item)) for condition in conditions)
 
 
 def _in_guest(request: pytest.FixtureRequest) -> bool:

@@ -10,6 +10,7 @@ import pytest
 from rig import rdma_core
 from rig.guest import PATIENCE, Guest
 from rig.hugepages import NoHugepages, lent
+from rig.marks import parameters_of
 from rig.ports import PortSpec
 from rig.rdma_core import Cases, Ending, Endings
 from rig.stack import OWN_NETWORK, Build, SoftHca
@@ -38,7 +39,7 @@ def daily(front: str, case: str) -> bool:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        params = item.callspec.params if hasattr(item, "callspec") else {}
+        params = parameters_of(item)
         if "case" in params and not daily(params["cases"], params["case"]):
             item.add_marker(pytest.mark.thorough)
 
