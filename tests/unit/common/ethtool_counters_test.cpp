@@ -66,18 +66,19 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-std::vector<std::string> names_of(const Told& driver) {
+/// What `ask` finds out about an interface of this driver.
+template <class Answer> Answer asked(const Told& driver, Result<Answer> (Netdev::*ask)() const) {
     told = &driver;
-    const auto names = Netdev("eth0").counter_names();
+    const Result<Answer> answer = (Netdev("eth0").*ask)();
     told = nullptr;
-    return names.value();
+    return answer.value();
 }
 
+std::vector<std::string> names_of(const Told& driver) {
+    return asked(driver, &Netdev::counter_names);
+}
 std::vector<uint64_t> values_of(const Told& driver) {
-    told = &driver;
-    const auto values = Netdev("eth0").counter_values();
-    told = nullptr;
-    return values.value();
+    return asked(driver, &Netdev::counter_values);
 }
 
 TEST(EthtoolCounters, NamesHaveUpTo32CharactersWithoutAnEnd) {
@@ -101,13 +102,10 @@ TEST(EthtoolCounters, NoneAreCounted) {
 }
 
 TEST(EthtoolCounters, ThoseWithNameAndValueAreListed) {
-    const Told driver{2, {"rx", "tx"}, {5}};
-    told = &driver;
-    const auto counters = Netdev("eth0").counters();
-    told = nullptr;
-    ASSERT_EQ(counters.value().size(), 1u);
-    EXPECT_EQ(counters.value()[0].name, "rx");
-    EXPECT_EQ(counters.value()[0].value, 5u);
+    const auto counters = asked({2, {"rx", "tx"}, {5}}, &Netdev::counters);
+    ASSERT_EQ(counters.size(), 1u);
+    EXPECT_EQ(counters[0].name, "rx");
+    EXPECT_EQ(counters[0].value, 5u);
 }
 
 } // namespace
